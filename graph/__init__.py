@@ -1,0 +1,1 @@
+"""What flows through a turn and how the seven nodes are joined."""

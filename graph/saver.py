@@ -1,0 +1,252 @@
+"""The saver: checkpoints in one SQLite file, for sync and async callers alike (docs/storage.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.utils import search_where
+
+from turnflow.graph.saver_connection import SaverConnection, SaverError, Synchronous
+
+if TYPE_CHECKING:
+    import os
+    import sqlite3
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        DeltaChannelHistory,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+__all__ = ["SaverContext", "SaverError", "Synchronous", "TurnSaver", "open_saver"]
+
+_PAGE = 16
+"""Checkpoints that `alist` fetches per thread hop: few enough to hold decoded, whatever they carry."""
+
+
+class TurnSaver(SqliteSaver):
+    """A checkpoint saver on one SQLite file, for `invoke` and `ainvoke`, any thread, any event loop.
+
+    Tables and statements are those of LangGraph's `SqliteSaver`, so each reads the other's files.
+    What differs is how they are run: in transactions that are rolled back on errors, and never
+    across a pause of the caller. Async methods run their sync twin in the saver's own thread.
+
+    Most callers want `open_saver`, which closes what it opened. Where a `with` block does not fit, as
+    in a notebook, make a `TurnSaver` and call `close`.
+
+    Copies share the connection, its lock and its end: LangGraph copies a saver to attach the list
+    of types that a graph may read back (strict msgpack mode).
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Synchronous = "NORMAL",
+        serde: SerializerProtocol | None = None,
+    ) -> None:
+        """Open the file; the arguments and errors are those of `open_saver`."""
+        self._connection = SaverConnection(path, synchronous)
+        super().__init__(self._connection.sqlite, serde=serde)
+        self.lock = self._connection.lock  # type: ignore[assignment]  # nested use needs a re-entrant one
+        self.is_setup = True
+
+    @classmethod
+    @contextmanager
+    def from_conn_string(cls, conn_string: str) -> Iterator[Self]:
+        """Open a saver with default settings, under the name that LangGraph's savers use."""
+        saver = cls(conn_string)
+        try:
+            yield saver
+        finally:
+            saver.close()
+
+    def close(self) -> None:
+        """Wait for what was already asked for, then close the file. Closing twice is fine."""
+        self._connection.close()
+
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:  # noqa: FBT001, FBT002
+        """Give a cursor in a transaction: a writing one, or with `transaction=False` one that reads.
+
+        All reads and writes of this class go through here. A reading transaction shows one state of
+        the file, even if other processes write in the meantime.
+
+        Raises:
+            SaverError: The saver was closed, or was opened before this process was forked.
+        """
+        with self._connection.transaction(writing=transaction) as cursor:
+            yield cursor
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 (LangGraph's name)
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Give the matching checkpoints, newest first.
+
+        Which ones is settled by the first step; each is read when its turn comes. So nothing is
+        held while the caller pauses, and a long history is never in memory as a whole. What was
+        deleted in between is left out.
+
+        Args:
+            config: The thread, and if given the namespace and the checkpoint; None for all threads.
+            filter: Metadata values that must be equal.
+            before: Only checkpoints older than the one in this config.
+            limit: How many at most.
+
+        Yields:
+            One tuple per checkpoint.
+        """
+        where, values = search_where(config, filter, before)
+        query = (
+            f"SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints {where} "  # noqa: S608 (placeholders)
+            "ORDER BY checkpoint_id DESC LIMIT ?"
+        )
+        with self.cursor(transaction=False) as cursor:
+            # SQLite reads a negative limit as none.
+            keys = cursor.execute(query, (*values, -1 if limit is None else limit)).fetchall()
+        for thread_id, namespace, checkpoint_id in keys:
+            saved = self.get_tuple(
+                {
+                    "configurable": {
+                        "thread_id": thread_id,
+                        "checkpoint_ns": namespace,
+                        "checkpoint_id": checkpoint_id,
+                    }
+                }
+            )
+            if saved is not None:
+                yield saved
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Give what each delta channel was made of: its last stored value and the writes since.
+
+        Args:
+            config: The checkpoint to go back from; without an id, the thread's newest.
+            channels: Names of delta channels.
+
+        Returns:
+            Per channel `writes`, oldest first, and `seed` if a value was stored at all.
+        """
+        # One transaction for both of the parent's queries, so that they see one state of the file.
+        with self.cursor(transaction=False):
+            return super().get_delta_channel_history(config=config, channels=channels)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Async twin of `get_tuple`."""
+        return await self._connection.run(self.get_tuple, config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 (LangGraph's name)
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Async twin of `list`, which fetches a page of checkpoints per thread hop."""
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        full = True
+        while full:
+            page = await self._connection.run(lambda: tuple(islice(found, _PAGE)))
+            full = len(page) == _PAGE
+            for saved in page:
+                yield saved
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Async twin of `put`."""
+        return await self._connection.run(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Async twin of `put_writes`."""
+        await self._connection.run(self.put_writes, config, writes, task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Async twin of `delete_thread`."""
+        await self._connection.run(self.delete_thread, thread_id)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Async twin of `get_delta_channel_history`."""
+        return await self._connection.run(self.get_delta_channel_history, config=config, channels=channels)
+
+
+class SaverContext:
+    """What `open_saver` gives: opens a saver on entering and closes it on leaving, sync or async."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], synchronous: Synchronous, serde: SerializerProtocol | None
+    ) -> None:
+        self._path = path
+        self._synchronous = synchronous
+        self._serde = serde
+        self._entered: list[TurnSaver] = []
+
+    def __enter__(self) -> TurnSaver:
+        saver = TurnSaver(self._path, synchronous=self._synchronous, serde=self._serde)
+        self._entered.append(saver)
+        return saver
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._entered.pop().close()
+
+    async def __aenter__(self) -> TurnSaver:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await asyncio.to_thread(self.__exit__)
+
+
+def open_saver(
+    path: str | os.PathLike[str],
+    *,
+    synchronous: Synchronous = "NORMAL",
+    serde: SerializerProtocol | None = None,
+) -> SaverContext:
+    """Open a SQLite file that keeps the graph's threads, for `with` and for `async with`.
+
+    The file and its tables are made if missing. The saver inside the block serves sync and async
+    runs at once; several processes may open the same file.
+
+    Args:
+        path: The database file, or ":memory:" for one that ends with the block.
+        synchronous: "NORMAL" survives the death of the process; "FULL" also a power cut, at the
+            price of one disk flush per commit (docs/storage.md).
+        serde: How values become bytes, if not LangGraph's default; encryption is one use.
+
+    Returns:
+        A context manager that gives a `TurnSaver`.
+
+    Raises:
+        SaverError: On entering, if the file cannot be opened, read or written.
+        ValueError: On entering, if `synchronous` is neither "NORMAL" nor "FULL".
+    """
+    return SaverContext(path, synchronous, serde)
