@@ -1,0 +1,37 @@
+"""Fixtures for all tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from turnflow.apps.fake_provider import FakeProvider
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SCENARIOS = Path(__file__).parent / "scenarios"
+
+
+@pytest.fixture
+def fake_provider() -> Iterator[Callable[..., FakeProvider]]:
+    """Starts fake providers: `fake_provider(script)`, a dict or the name of a file in tests/scenarios.
+
+    At the end all are stopped and must be clean, except for what a test said with `provider.allow(...)`.
+    """
+    started: list[FakeProvider] = []
+
+    def start(script: dict[str, Any] | str, *, strict: bool | None = None) -> FakeProvider:
+        source = SCENARIOS / f"{script}.yaml" if isinstance(script, str) else script
+        provider = FakeProvider(source, strict=strict)
+        provider.start()
+        started.append(provider)
+        return provider
+
+    yield start
+    for provider in started:
+        provider.stop()
+    for provider in started:
+        provider.assert_clean()
