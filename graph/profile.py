@@ -1,0 +1,47 @@
+"""What a provider or a model can do, as data."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+MAX_TAG_NAME = 20
+"""Longest tag name, in letters."""
+
+THINK_TAGS = ("think", "thinking", "thought", "reasoning", "analysis")
+"""Tag names that models use around a thought inside the content channel."""
+
+
+class ProviderProfile(BaseModel):
+    """What a provider or a model can do and how it wants to be spoken to (docs/providers.md).
+
+    A profile is data: it can be written as a dict, kept in a file and given to `build_turn_graph`.
+    The defaults fit an endpoint that speaks the OpenAI chat protocol plainly.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = "default"
+    native_tools: bool = True
+    """The model takes `tools` in the request. If False, no tools are offered."""
+    think_tags: tuple[str, ...] = THINK_TAGS
+    """Tag names, in any case, that hold a thought inside the content channel."""
+    starts_thinking: bool = False
+    """The prompt template already opened a thought, so that only the closer arrives."""
+    reasoning_field: Literal["reasoning_content", "reasoning"] | None = None
+    """The assistant message's field in which the provider wants its reasoning back, or None."""
+    token_limit_parameter: Literal["max_tokens", "max_completion_tokens"] | None = None
+    """How the provider names the limit of output tokens; None: as OpenAI does at OpenAI's own address
+    (`max_completion_tokens`), and `max_tokens` elsewhere."""
+    request_parameters: dict[str, Any] = Field(default_factory=dict)
+    """Further parameters for every request, as the provider's API names them."""
+
+    @field_validator("think_tags")
+    @classmethod
+    def _tag_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not (1 <= len(name) <= MAX_TAG_NAME and name.isascii() and name.isalpha()):
+                msg = f"think_tags: {name!r} is no tag name; use 1 to {MAX_TAG_NAME} ASCII letters"
+                raise ValueError(msg)
+        return tuple(name.lower() for name in names)

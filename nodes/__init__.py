@@ -1,0 +1,1 @@
+"""The seven nodes of a turn, one folder each."""
