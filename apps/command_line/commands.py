@@ -1,0 +1,201 @@
+"""The commands: `chat`, `run`, `fake-provider`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from langgraph.types import Command
+from pydantic import ValidationError
+from rich.console import Console
+
+from turnflow import TurnError, TurnResult, open_saver
+from turnflow.apps.command_line.asking import ask
+from turnflow.apps.command_line.screen import TurnScreen
+from turnflow.apps.command_line.setup import Options, build_graph
+from turnflow.apps.command_line.turns import run_cancellable
+
+app = typer.Typer(
+    help="Run agent turns: chat with a model, run one turn, or play a scripted provider.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+TURN_FAILED = 1
+USED_WRONGLY = 2
+
+_FAILED = {"provider_error", "context_overflow", "filtered", "cancelled", "empty"}
+"""Statuses under which `run` exits with 1: the model gave no answer."""
+
+Model = Annotated[str | None, typer.Option("--model", "-m", help="Model name; default: TURNFLOW_MODEL.")]
+BaseUrl = Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint; default: OPENAI_BASE_URL.")]
+Local = Annotated[bool, typer.Option("--local", help="Use the embedded toy model whatever is configured.")]
+Instructions = Annotated[
+    str, typer.Option("--instructions", "-i", help="Your own instructions to the model.")
+]
+Root = Annotated[Path | None, typer.Option(help="Offer read_file and list_files in this folder.")]
+Database = Annotated[Path | None, typer.Option("--sqlite", help="Offer sqlite_query on this database.")]
+Rounds = Annotated[int, typer.Option(help="Rounds before the turn settles.")]
+Language = Annotated[str, typer.Option(help="Language of turnflow's own texts: en or zh.")]
+Threads = Annotated[Path | None, typer.Option("--db", help="SQLite file that keeps the threads.")]
+Thread = Annotated[str | None, typer.Option("--thread", "-t", help="Thread to go on with.")]
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(package_version("turnflow"))
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    message: Annotated[str | None, typer.Argument(help="The user's message.")] = None,
+    *,
+    answer: Annotated[
+        list[str] | None, typer.Option(help="Answer the thread's open question; once for each question.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    thread: Thread = None,
+    db: Threads = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    local: Local = False,
+    instructions: Instructions = "",
+    root: Root = None,
+    sqlite: Database = None,
+    max_rounds: Rounds = 8,
+    language: Language = "en",
+) -> None:
+    """Run one turn and print it."""
+    if (message is None) == (not answer):
+        _used_wrongly("give either a message or --answer")
+    if answer and not thread:
+        _used_wrongly("--answer needs --thread, the thread whose question it answers")
+    options = Options(model, base_url, local, instructions, root, sqlite, max_rounds, language)
+    console = Console(stderr=as_json, highlight=False)
+    with _plain_errors(), open_saver(options.threads_file(db)) as saver:
+        graph = build_graph(options, saver, notice=console.print)
+        screen = TurnScreen(None if as_json else console)
+        given: Any = Command(resume={"answers": list(answer)}) if answer else message
+        result = run_cancellable(graph, given, thread_id=thread, screen=screen)
+        while result.interrupts and not as_json and sys.stdin.isatty():
+            given = Command(resume=ask(console, result.interrupts[0].value["questions"]))
+            result = run_cancellable(graph, given, thread_id=result.thread_id, screen=screen)
+    if as_json:
+        typer.echo(json.dumps(_as_json(result), ensure_ascii=False))
+    elif result.interrupts:
+        console.print(f"Answer with: turnflow run --thread {result.thread_id} --answer …", style="dim")
+    if result.status in _FAILED:
+        raise typer.Exit(TURN_FAILED)
+
+
+@app.command()
+def chat(
+    *,
+    thread: Thread = None,
+    db: Threads = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    local: Local = False,
+    instructions: Instructions = "",
+    root: Root = None,
+    sqlite: Database = None,
+    max_rounds: Rounds = 8,
+    language: Language = "en",
+) -> None:
+    """Chat with a model. Ctrl-C cancels the turn and keeps the thread; Ctrl-D leaves."""
+    options = Options(model, base_url, local, instructions, root, sqlite, max_rounds, language)
+    console = Console(highlight=False)
+    with _plain_errors(), open_saver(options.threads_file(db)) as saver:
+        graph = build_graph(options, saver, notice=console.print)
+        screen = TurnScreen(console)
+        for message in _messages(console):
+            try:
+                result = run_cancellable(graph, message, thread_id=thread, screen=screen)
+                while result.interrupts:
+                    answer: Command[Any] = Command(
+                        resume=ask(console, result.interrupts[0].value["questions"])
+                    )
+                    result = run_cancellable(graph, answer, thread_id=result.thread_id, screen=screen)
+            except (TurnError, EOFError, KeyboardInterrupt) as error:
+                console.print(f"{error or 'left unanswered'}", style="red", markup=False)
+                continue
+            thread = result.thread_id
+    if thread:
+        console.print(f"Go on with: turnflow chat --thread {thread}", style="dim")
+
+
+@app.command("fake-provider")
+def fake_provider(
+    script: Annotated[Path, typer.Argument(help="Script, YAML or JSON (docs/fake-provider.md).")],
+    *,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8321,
+    strict: Annotated[bool | None, typer.Option(help="Refuse what strict providers refuse.")] = None,
+) -> None:
+    """Play a script as an OpenAI-compatible server, until Ctrl-C."""
+    with _plain_errors():
+        from turnflow.apps.fake_provider import FakeProvider, load_script, serve
+
+        def ready(provider: FakeProvider) -> None:
+            typer.echo(f"Listening on {provider.base_url} (OPENAI_BASE_URL); Ctrl-C stops.")
+
+        loaded = load_script(script)
+        if strict is not None:
+            loaded = loaded.model_copy(update={"strict": strict})
+        serve(loaded, host=host, port=port, on_ready=ready)
+
+
+def _messages(console: Console) -> Iterator[str]:
+    while True:
+        try:
+            message = console.input("[bold]> [/bold]")
+        except (EOFError, KeyboardInterrupt):
+            console.print()
+            return
+        if message.strip() in {"/quit", "/exit"}:
+            return
+        if message.strip():
+            yield message
+
+
+def _as_json(result: TurnResult) -> dict[str, Any]:
+    return {
+        "answer": result.answer,
+        "outcome": result.outcome,
+        "thread_id": result.thread_id,
+        "interrupts": [{"id": i.id, "value": i.value} for i in result.interrupts],
+    }
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """One line instead of a traceback, for what a user can mend."""
+    try:
+        yield
+    except TurnError as error:
+        _fail(str(error), TURN_FAILED)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        _fail(f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}", USED_WRONGLY)
+    except (ValueError, OSError, ImportError) as error:
+        _fail(str(error), USED_WRONGLY)
+
+
+def _used_wrongly(text: str) -> None:
+    _fail(text, USED_WRONGLY)
+
+
+def _fail(text: str, code: int) -> None:
+    typer.echo(f"turnflow: {' '.join(text.split())}", err=True)
+    raise typer.Exit(code)

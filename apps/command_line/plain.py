@@ -1,0 +1,15 @@
+"""Text of models and tools, made safe for a terminal."""
+
+from __future__ import annotations
+
+import re
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """The text without control characters, escape sequences' own and those that turn its direction.
+
+    Model output is untrusted: it must not move the cursor, set the title or paste into the shell.
+    """
+    return _CONTROL.sub("", text)

@@ -1,0 +1,78 @@
+"""What the command line builds its graph from: model, tools, where threads are kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from turnflow import OpenAICompatibleChat, TurnSettings, build_turn_graph
+from turnflow.apps.example_tools import calculate, file_tools, now, sqlite_query_tool
+
+DEFAULT_MODEL = "gpt-4o-mini"
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options that `run` and `chat` share."""
+
+    model: str | None
+    base_url: str | None
+    local: bool
+    instructions: str
+    root: Path | None
+    sqlite: Path | None
+    max_rounds: int
+    language: str
+
+    @property
+    def uses_local_model(self) -> bool:
+        """Whether nothing says which real model to use."""
+        named = self.model or self.base_url
+        configured = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "TURNFLOW_MODEL")
+        return self.local or not (named or any(os.environ.get(name) for name in configured))
+
+    def threads_file(self, given: Path | None) -> Path:
+        """The SQLite file that keeps the threads; its folder is made."""
+        home = Path(os.environ.get("TURNFLOW_HOME") or typer.get_app_dir("turnflow"))
+        file = given or home / "threads.sqlite"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file
+
+
+def build_graph(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Callable[[str], None]) -> Any:
+    """The graph of the command line.
+
+    The embedded toy model is offered what such a model can handle: `calculate`, and no questions.
+    """
+    tools: list[BaseTool] = [calculate]
+    if options.uses_local_model:
+        from turnflow.apps.local_model import TOY_NOTICE, LocalChatModel
+
+        notice(f"[dim]{TOY_NOTICE}[/dim]")
+        model: BaseChatModel = LocalChatModel()
+    else:
+        name = options.model or os.environ.get("TURNFLOW_MODEL") or DEFAULT_MODEL
+        model = OpenAICompatibleChat(model=name, base_url=options.base_url)
+        tools.append(now)
+        if options.root:
+            tools.extend(file_tools(options.root))
+        if options.sqlite:
+            tools.append(sqlite_query_tool(options.sqlite))
+    settings = TurnSettings.model_validate(
+        {
+            "max_rounds": options.max_rounds,
+            "ask_user": not options.uses_local_model,
+            "locale": options.language,
+        }
+    )
+    return build_turn_graph(
+        model, tools, settings=settings, instructions=options.instructions, checkpointer=saver
+    )

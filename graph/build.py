@@ -1,0 +1,133 @@
+"""`build_turn_graph`: the seven nodes, joined and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, get_args
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore
+
+from turnflow.graph.context import TurnContext
+from turnflow.graph.flow import turn_node
+from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.resources import ChatModel, Registries, Tool, TurnResources
+from turnflow.graph.routes import AfterAssemble, AfterClassify, after_assemble, after_classify
+from turnflow.graph.settings import TurnSettings
+from turnflow.graph.state import TurnInput, TurnOutput, TurnState
+from turnflow.graph.tool_policy import ToolPolicy
+from turnflow.nodes.assemble_context import assemble_context, plan_view
+from turnflow.nodes.call_llm import CallLLM, OpenAICompatibleChat
+from turnflow.nodes.classify_label import ClassifyLabel
+from turnflow.nodes.dispatch_tools import ask_user_tool, dispatch_tools, plan_batch
+from turnflow.nodes.finalize import finalize
+from turnflow.nodes.fold_checkpoint import fold_checkpoint
+from turnflow.nodes.repair import repair
+from turnflow.prompts import Prompts
+
+TurnGraph = CompiledStateGraph[TurnState, TurnContext, TurnInput, TurnOutput]
+
+PROTOCOLS = ("native",)
+
+
+def build_turn_graph(
+    model: ChatModel | str | None = None,
+    tools: Sequence[Tool] = (),
+    *,
+    policies: Mapping[str, ToolPolicy | Mapping[str, Any]] | None = None,
+    protocol: str = "native",
+    behaviour: str = "chat",
+    instructions: str = "",
+    provider_profile: ProviderProfile | Mapping[str, Any] | None = None,
+    settings: TurnSettings | Mapping[str, Any] | None = None,
+    checkpointer: BaseCheckpointSaver[Any] | bool | None = None,
+    store: BaseStore | None = None,
+    name: str = "turnflow",
+) -> TurnGraph:
+    """Build the graph that runs one whole agent turn.
+
+    Its input is `{"messages": [...]}`, ending with the user's message; its output has `messages` (the new
+    ones included), `answer` (str) and `outcome` (dict, docs/outcomes.md). It works with `invoke`, `ainvoke`,
+    `stream`, `astream`, each stream mode, and as a subgraph.
+
+    Args:
+        model: A LangChain chat model, or the name of a model at an OpenAI-compatible endpoint
+            (`OPENAI_BASE_URL`, `OPENAI_API_KEY`). None: `TurnContext.model`, else `TURNFLOW_MODEL`.
+        tools: LangChain tools, or typed functions with a docstring.
+        policies: `ToolPolicy` (or its fields) by tool name.
+        protocol: How a reply says what it wants; `native` are the provider's tool calls.
+        behaviour: Name of a behaviour in `prompts`; its text is the system prompt.
+        instructions: The caller's own instructions, in the system prompt behind the behaviour's text.
+        provider_profile: What the provider can do; None takes the defaults.
+        settings: Limits and switches.
+        checkpointer: A saver; None inherits the parent's when the graph is embedded.
+        store: A LangGraph store, handed to tools that ask for one.
+        name: The graph's name in traces and in a parent's drawing.
+
+    Raises:
+        ValueError: An argument is wrong; the text names it and the mend.
+    """
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"protocol {protocol!r} is not one of: {', '.join(PROTOCOLS)}")
+    resources = TurnResources(
+        make_model=_make_model,
+        registries=Registries(_builtin_tools),
+        model=model,
+        tools=list(tools),
+        policies=dict(policies or {}),
+        settings=TurnSettings.model_validate(settings or {}),
+        profile=ProviderProfile.model_validate(provider_profile or {}),
+        behaviour=behaviour,
+        instructions=instructions,
+    )
+    resources.prompts.behaviour(behaviour)
+    resources.registries.of(resources.tools, resources.policies, resources.settings)
+    return _joined(resources).compile(checkpointer=checkpointer, store=store, name=name)
+
+
+def _joined(resources: TurnResources) -> StateGraph[TurnState, TurnContext, TurnInput, TurnOutput]:
+    graph = StateGraph(
+        TurnState, context_schema=TurnContext, input_schema=TurnInput, output_schema=TurnOutput
+    )
+    bodies: dict[str, Callable[..., Any]] = {
+        "assemble_context": assemble_context,
+        "call_llm": CallLLM(plan_view),
+        "classify_label": ClassifyLabel(plan_batch),
+        "repair": repair,
+        "dispatch_tools": dispatch_tools,
+        "fold_checkpoint": fold_checkpoint,
+        "finalize": finalize,
+    }
+    for node, body in bodies.items():
+        graph.add_node(node, turn_node(node, body, resources))
+    graph.add_edge(START, "assemble_context")
+    graph.add_conditional_edges("assemble_context", after_assemble, list(get_args(AfterAssemble)))
+    graph.add_edge("call_llm", "classify_label")
+    graph.add_conditional_edges("classify_label", after_classify, list(get_args(AfterClassify)))
+    graph.add_edge("repair", "assemble_context")
+    # The join: a conditional edge out of parallel tasks would run once for each and see its writes alone.
+    graph.add_edge("dispatch_tools", "assemble_context")
+    graph.add_edge("fold_checkpoint", "assemble_context")
+    graph.add_edge("finalize", END)
+    return graph
+
+
+def _builtin_tools(settings: TurnSettings) -> list[BaseTool]:
+    return [ask_user_tool(Prompts(settings.locale))] if settings.ask_user else []
+
+
+@lru_cache(maxsize=32)
+def _model_of(name: str, profile_json: str) -> BaseChatModel:
+    return OpenAICompatibleChat(
+        model=name, provider_profile=ProviderProfile.model_validate_json(profile_json)
+    )
+
+
+def _make_model(name: str, profile: ProviderProfile) -> BaseChatModel:
+    """The model of a name; made once, for it holds connections."""
+    return _model_of(name, profile.model_dump_json())

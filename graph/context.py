@@ -1,0 +1,61 @@
+"""What a caller gives for one run: `TurnContext`, the graph's context schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic.json_schema import SkipJsonSchema
+
+Hook = Callable[[dict[str, Any]], Any]
+"""Takes a payload with `session_id`, `turn_id`, `round` and what the hook is about; may return a directive
+(a string) for the next request. May be a coroutine function."""
+
+HookName = Literal[
+    "on_turn_start", "on_first_round", "before_round", "on_tool_result", "on_pause", "on_turn_end"
+]
+
+
+@dataclass(frozen=True)
+class TurnHooks:
+    """Callables that observe a turn, or add a directive to its next request (docs/hooks.md).
+
+    A hook that raises is logged and never breaks the turn.
+    """
+
+    on_turn_start: Hook | None = None
+    on_first_round: Hook | None = None
+    before_round: Hook | None = None
+    on_tool_result: Hook | None = None
+    on_pause: Hook | None = None
+    on_turn_end: Hook | None = None
+
+
+@dataclass
+class TurnContext:
+    """What one run uses; each field overrides what `build_turn_graph` was given (docs/context.md).
+
+    Live objects are typed `Any` and left out of the JSON schema, from which LangGraph Studio draws a form.
+    """
+
+    model_name: str | None = None
+    """Name of the model at the configured endpoint; ignored where `model` is given."""
+    instructions: str | None = None
+    """The caller's own instructions, in the system prompt behind the behaviour's text."""
+    user_id: str | None = None
+    """Who is asking; handed to hooks and tools."""
+    locale: Literal["en", "zh"] | None = None
+    """Language of the texts that the turn itself writes."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Fields of `TurnSettings` that differ in this run."""
+    model: Annotated[Any, SkipJsonSchema()] = None
+    """A LangChain chat model."""
+    tools: Annotated[Any, SkipJsonSchema()] = None
+    """Tools of this run, instead of those of the graph."""
+    policies: Annotated[Mapping[str, Any] | None, SkipJsonSchema()] = None
+    """`ToolPolicy` by tool name, added to those of the graph."""
+    hooks: Annotated[Any, SkipJsonSchema()] = None
+    """A `TurnHooks`."""
+    cancel: Annotated[Any, SkipJsonSchema()] = None
+    """A `CancelToken`."""

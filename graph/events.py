@@ -1,0 +1,150 @@
+"""The events of `stream_mode="custom"`, and the live text of `stream_mode="messages"` (docs/events.md)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages.tool import tool_call_chunk
+from langgraph.graph.message import push_message
+
+EventType = Literal[
+    "turn.started",
+    "context.assembled",
+    "round.started",
+    "thinking.delta",
+    "content.delta",
+    "content.retract",
+    "tool.call",
+    "tool.started",
+    "tool.progress",
+    "tool.result",
+    "nudge",
+    "folded",
+    "usage",
+    "degraded",
+    "paused",
+    "resumed",
+    "sources",
+    "round.ended",
+    "turn.ended",
+]
+
+_sequence = itertools.count(1)
+
+
+class Emitter:
+    """Writes a node's events: dicts with `type`, `session_id`, `turn_id`, `round`, `seq` and `time`.
+
+    `seq` counts within the process; `time` is in seconds since the epoch.
+    """
+
+    def __init__(self, write: Callable[[Any], None], turn: dict[str, Any]) -> None:
+        self._write = write
+        self.turn = turn
+
+    def emit(self, kind: EventType, /, **fields: Any) -> None:
+        """Send one event."""
+        self._write(
+            {
+                "type": kind,
+                "session_id": self.turn.get("session_id"),
+                "turn_id": self.turn.get("id"),
+                "round": self.turn.get("round", 0),
+                "seq": next(_sequence),
+                "time": time.time(),
+                **fields,
+            }
+        )
+
+
+class LiveText:
+    """The text of one assistant message on its way out, to both streams, coalesced if asked for.
+
+    The first piece goes out at once, later ones in one piece per interval; `flush` stands at each boundary,
+    so that the order of events is kept whatever the interval.
+    """
+
+    def __init__(self, emitter: Emitter, message_id: str, *, interval_ms: int = 0) -> None:
+        self._emitter = emitter
+        self._message_id = message_id
+        self._interval = interval_ms / 1000
+        self._held: list[str] = []
+        self._held_kind: Literal["content.delta", "thinking.delta"] = "content.delta"
+        self._last_sent = 0.0
+
+    def content(self, text: str) -> None:
+        """Text of the answer or of a narration."""
+        self._add("content.delta", text)
+
+    def thinking(self, text: str) -> None:
+        """Text of a thought: an event only, never a message."""
+        self._add("thinking.delta", text)
+
+    def retract(self, text: str) -> None:
+        """Take back text that was shown."""
+        self.flush()
+        self._emitter.emit("content.retract", text=text, message_id=self._message_id)
+
+    def due_in(self) -> float | None:
+        """Seconds until held text should go out, or None if nothing is held."""
+        if not self._held:
+            return None
+        return max(0.0, self._last_sent + self._interval - time.monotonic())
+
+    def tick(self) -> None:
+        """Send what is held if its time has come."""
+        if self.due_in() == 0.0:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what is held."""
+        if self._held:
+            text = "".join(self._held)
+            self._held.clear()
+            self._send(self._held_kind, text)
+
+    def _add(self, kind: Literal["content.delta", "thinking.delta"], text: str) -> None:
+        if self._interval <= 0:
+            self._send(kind, text)
+            return
+        if kind != self._held_kind:
+            self.flush()
+            self._held_kind = kind
+        self._held.append(text)
+        if time.monotonic() - self._last_sent >= self._interval:
+            self.flush()
+
+    def _send(self, kind: Literal["content.delta", "thinking.delta"], text: str) -> None:
+        self._last_sent = time.monotonic()
+        self._emitter.emit(kind, text=text, message_id=self._message_id)
+        if kind == "content.delta":
+            push_message(AIMessageChunk(content=text, id=self._message_id), state_key=None)
+
+
+def complete_live_message(message: AIMessage, *, retracted: bool) -> None:
+    """Complete a streamed message in `stream_mode="messages"` once it is stored.
+
+    Its tool calls follow as a last chunk, so that front ends can draw them. After a retract the pieces no
+    longer add up: the stored message goes out whole and replaces them, being no chunk.
+    """
+    if retracted:
+        push_message(message, state_key=None)
+    elif message.tool_calls:
+        chunks = [
+            tool_call_chunk(
+                name=call["name"],
+                args=json.dumps(call["args"], ensure_ascii=False),
+                id=call["id"],
+                index=index,
+            )
+            for index, call in enumerate(message.tool_calls)
+        ]
+        push_message(
+            AIMessageChunk(content="", id=message.id, tool_call_chunks=chunks, chunk_position="last"),
+            state_key=None,
+        )

@@ -1,0 +1,154 @@
+"""One body for sync and async: a node is a generator that yields what must be waited for.
+
+A node's body is a generator function `body(state, run)` that yields `Wait` objects and returns the state
+update. `turn_node` drives it: with plain calls under `invoke`, with `await` under `ainvoke`. So the two
+share everything but the `await`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Protocol, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph._internal._runnable import RunnableCallable
+from langgraph.runtime import Runtime
+
+from turnflow.graph.context import Hook, HookName, TurnContext
+from turnflow.graph.daemon import run_coroutine
+from turnflow.graph.events import Emitter
+from turnflow.graph.resources import TurnResources
+
+logger = logging.getLogger("turnflow")
+
+T = TypeVar("T")
+
+
+class Wait(Protocol):
+    """Something that a body waits for."""
+
+    def call(self) -> Any:
+        """Do it, blocking."""
+
+    async def acall(self) -> Any:
+        """Do it, awaiting."""
+
+
+Update = dict[str, Any]
+Body = Generator[Wait, Any, T]
+
+
+class NodeRun:
+    """One run of a node: its resources, its configuration and where its events go."""
+
+    def __init__(
+        self, resources: TurnResources, config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> None:
+        self.resources = resources
+        self.config = config
+        self.runtime = runtime
+
+    def emitter(self, turn: dict[str, Any]) -> Emitter:
+        """An emitter for events of this turn."""
+        return Emitter(self.runtime.stream_writer, turn)
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread that this run is saved under, if any."""
+        thread_id = self.config.get("configurable", {}).get("thread_id")
+        return None if thread_id is None else str(thread_id)
+
+    def hook(self, name: HookName, turn: dict[str, Any], /, **payload: Any) -> Body[list[str]]:
+        """Call a hook, if there is one; gives the directives that it adds."""
+        hook = getattr(self.resources.hooks, name)
+        if hook is None:
+            return []
+        info = {
+            "hook": name,
+            "session_id": turn.get("session_id"),
+            "turn_id": turn.get("id"),
+            "round": turn.get("round", 0),
+            "user_id": self.resources.context.user_id,
+            **payload,
+        }
+        said = yield HookCall(hook, info)
+        return [said] if isinstance(said, str) and said.strip() else []
+
+
+def turn_node(
+    name: str, body: Callable[[Any, NodeRun], Body[Update] | Update], resources: TurnResources
+) -> RunnableCallable:
+    """The node of a body, sync and async in one; a body that waits for nothing may return its update."""
+
+    def node(state: Any, config: RunnableConfig, runtime: Runtime[TurnContext]) -> Update:
+        update = body(state, NodeRun(resources.for_run(runtime.context), config, runtime))
+        return drive(update) if isinstance(update, Generator) else update
+
+    async def anode(state: Any, config: RunnableConfig, runtime: Runtime[TurnContext]) -> Update:
+        update = body(state, NodeRun(resources.for_run(runtime.context), config, runtime))
+        return await adrive(update) if isinstance(update, Generator) else update
+
+    return RunnableCallable(node, anode, name=name, trace=False)
+
+
+def drive(body: Body[T]) -> T:
+    """Run a body to its end with blocking calls."""
+    try:
+        wait = next(body)
+        while True:
+            try:
+                value = wait.call()
+            except BaseException as error:  # noqa: BLE001 - the body decides
+                wait = body.throw(error)
+            else:
+                wait = body.send(value)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+async def adrive(body: Body[T]) -> T:
+    """Run a body to its end, awaiting."""
+    try:
+        wait = next(body)
+        while True:
+            try:
+                value = await wait.acall()
+            except BaseException as error:  # noqa: BLE001 - the body decides
+                wait = body.throw(error)
+            else:
+                wait = body.send(value)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+class HookCall:
+    """Calls a hook, plain or coroutine function; what it raises is logged and goes no further."""
+
+    def __init__(self, hook: Hook, info: dict[str, Any]) -> None:
+        self._hook = hook
+        self._info = info
+
+    def call(self) -> Any:
+        """Call it, blocking."""
+        try:
+            said = self._hook(self._info)
+            return run_coroutine(lambda: _await(said)) if inspect.isawaitable(said) else said
+        except Exception as error:  # noqa: BLE001 - a hook may raise anything
+            return self._log(error)
+
+    async def acall(self) -> Any:
+        """Call it, awaiting."""
+        try:
+            said = self._hook(self._info)
+            return await said if inspect.isawaitable(said) else said
+        except Exception as error:  # noqa: BLE001 - a hook may raise anything
+            return self._log(error)
+
+    def _log(self, error: Exception) -> None:
+        logger.warning("hook %s raised; the turn goes on", self._info["hook"], exc_info=error)
+
+
+async def _await(awaitable: Awaitable[T]) -> T:
+    return await awaitable

@@ -1,0 +1,135 @@
+"""What a run works with: what `build_turn_graph` was given, overridden by the run's context."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+
+from turnflow.graph.cancel import CancelToken
+from turnflow.graph.context import TurnContext, TurnHooks
+from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.settings import TurnSettings
+from turnflow.graph.tool_policy import ToolPolicy
+from turnflow.graph.tool_registry import ToolRegistry
+from turnflow.prompts import Prompts
+
+ChatModel = BaseChatModel | Runnable[Any, Any]
+Tool = BaseTool | Callable[..., Any]
+Policies = Mapping[str, ToolPolicy | Mapping[str, Any]]
+
+
+class Registries:
+    """Builds the registry of a set of tools once, and again when the set has changed."""
+
+    _KEPT = 16
+
+    def __init__(self, builtin_tools: Callable[[TurnSettings], Sequence[BaseTool]]) -> None:
+        self._builtin_tools = builtin_tools
+        self._built: dict[tuple[Any, ...], tuple[Any, ToolRegistry]] = {}
+
+    def of(self, tools: Sequence[Tool], policies: Policies, settings: TurnSettings) -> ToolRegistry:
+        """The registry of these tools and the built-in ones that they do not replace."""
+        key = (
+            *(id(tool) for tool in tools),
+            *((name, id(policy)) for name, policy in policies.items()),
+            settings.ask_user,
+        )
+        if key not in self._built:
+            own = {getattr(tool, "name", getattr(tool, "__name__", "")) for tool in tools}
+            built_in = [tool for tool in self._builtin_tools(settings) if tool.name not in own]
+            registry = ToolRegistry([*tools, *built_in], policies)
+            while len(self._built) >= self._KEPT:
+                self._built.pop(next(iter(self._built)))
+            # The tools are kept beside the registry: an id stands for an object only while it lives.
+            self._built[key] = ((list(tools), list(policies.values())), registry)
+        return self._built[key][1]
+
+
+@dataclass(frozen=True)
+class TurnResources:
+    """All that nodes work with and that is never stored."""
+
+    make_model: Callable[[str, ProviderProfile], BaseChatModel]
+    registries: Registries
+    model: ChatModel | str | None = None
+    tools: Sequence[Tool] = ()
+    policies: Policies = field(default_factory=dict)
+    settings: TurnSettings = field(default_factory=TurnSettings)
+    profile: ProviderProfile = field(default_factory=ProviderProfile)
+    behaviour: str = "chat"
+    instructions: str = ""
+    context: TurnContext = field(default_factory=TurnContext)
+
+    def for_run(self, context: TurnContext | Mapping[str, Any] | None) -> TurnResources:
+        """These resources with a run's context over them.
+
+        Raises:
+            ValueError: A setting, tool or policy in the context is wrong; the text names it.
+        """
+        if context is None:
+            return self
+        if isinstance(context, Mapping):
+            context = TurnContext(**context)
+        changed = {**context.settings, **({"locale": context.locale} if context.locale else {})}
+        return replace(
+            self,
+            model=context.model if context.model is not None else context.model_name or self.model,
+            tools=self.tools if context.tools is None else list(context.tools),
+            policies={**self.policies, **(context.policies or {})},
+            settings=TurnSettings.model_validate({**self.settings.model_dump(), **changed})
+            if changed
+            else self.settings,
+            instructions=self.instructions if context.instructions is None else context.instructions,
+            context=context,
+        )
+
+    @cached_property
+    def registry(self) -> ToolRegistry:
+        """The tools that exist in this run, the built-in ones included."""
+        return self.registries.of(self.tools, self.policies, self.settings).available(self.context)
+
+    @cached_property
+    def chat_model(self) -> ChatModel:
+        """The model.
+
+        Raises:
+            ValueError: Nothing says which model to use.
+        """
+        model = self.model or os.environ.get("TURNFLOW_MODEL")
+        if model is None:
+            raise ValueError(
+                "no model: pass model= to build_turn_graph or TurnContext, or set TURNFLOW_MODEL "
+                "(with OPENAI_API_KEY, and OPENAI_BASE_URL for another endpoint than OpenAI's)"
+            )
+        return self.make_model(model, self.profile) if isinstance(model, str) else model
+
+    @property
+    def prompts(self) -> Prompts:
+        """The texts, in the run's language."""
+        return _prompts(self.settings.locale)
+
+    @property
+    def hooks(self) -> TurnHooks:
+        """The run's hooks."""
+        return self.context.hooks or TurnHooks()
+
+    @property
+    def cancel(self) -> CancelToken | None:
+        """The run's cancel token."""
+        token: CancelToken | None = self.context.cancel
+        return token
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run was cancelled."""
+        return self.cancel is not None and self.cancel.cancelled
+
+
+_prompts = lru_cache(Prompts)

@@ -1,0 +1,220 @@
+"""`run_turn` and `arun_turn`: one turn, whatever state its thread is in (docs/running.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.constants import START
+from langgraph.errors import is_invalid_resume
+from langgraph.pregel import Pregel
+from langgraph.types import Command, Interrupt, StateSnapshot
+from pydantic import ValidationError
+
+from turnflow.graph.context import TurnContext
+from turnflow.graph.decision import decide
+from turnflow.graph.flow import Body, adrive, drive
+from turnflow.graph.outcome import Outcome, TurnError
+from turnflow.graph.runner import OnEvent, Runner
+from turnflow.graph.transcript import last_user_message
+
+logger = logging.getLogger("turnflow")
+
+_INTERRUPT_ID = re.compile(r"[0-9a-f]{32}")
+
+TurnInputLike = str | BaseMessage | list[Any] | Command[Any]
+
+
+@dataclass(frozen=True)
+class TurnResult:
+    """What a turn gave.
+
+    Attributes:
+        answer: The answer's text; for a pause, the questions.
+        outcome: How the turn ended (docs/outcomes.md).
+        messages: The transcript, the turn's messages included.
+        interrupts: The open questions of a paused turn.
+        thread_id: The thread it is kept under, or None.
+    """
+
+    answer: str
+    outcome: Outcome
+    messages: list[AnyMessage]
+    interrupts: tuple[Interrupt, ...] = ()
+    thread_id: str | None = None
+
+    @property
+    def status(self) -> str:
+        """The outcome's status."""
+        return self.outcome["status"]
+
+
+def run_turn(
+    graph: Pregel[Any, Any, Any, Any],
+    input: TurnInputLike | None,  # noqa: A002 - LangGraph's own name for it
+    *,
+    thread_id: str | None = None,
+    context: TurnContext | Mapping[str, Any] | None = None,
+    config: RunnableConfig | None = None,
+    on_event: OnEvent | None = None,
+) -> TurnResult:
+    """Run one turn to its end or to a question.
+
+    An earlier turn that a crash left unfinished is finished first, so that no input that was stored is
+    lost. New input while a question is open cancels the question. Ctrl-C settles the turn as `cancelled`
+    and is raised on.
+
+    Args:
+        graph: A graph of `build_turn_graph`.
+        input: The user's message, a message, or a list of messages that ends with the user's;
+            `Command(resume=answer)` answers an open question; None goes on with an unfinished turn.
+        thread_id: The thread to go on with; None starts a new one where the graph has a saver.
+        context: What this run uses.
+        config: Further LangGraph configuration, such as callbacks.
+        on_event: Called with each event (docs/events.md).
+
+    Raises:
+        TurnError: The first round failed and nothing was gathered.
+        ValueError: The input or the answer is wrong; the text says how. An open question stays open.
+    """
+    return drive(_turn(graph, input, _config(graph, thread_id, config), context, on_event))
+
+
+async def arun_turn(
+    graph: Pregel[Any, Any, Any, Any],
+    input: TurnInputLike | None,  # noqa: A002 - LangGraph's own name for it
+    *,
+    thread_id: str | None = None,
+    context: TurnContext | Mapping[str, Any] | None = None,
+    config: RunnableConfig | None = None,
+    on_event: OnEvent | None = None,
+) -> TurnResult:
+    """Run one turn to its end or to a question, awaiting; see `run_turn`.
+
+    A task that is cancelled from outside settles the turn as `cancelled` before it ends.
+    """
+    return await adrive(_turn(graph, input, _config(graph, thread_id, config), context, on_event))
+
+
+def _turn(
+    graph: Pregel[Any, Any, Any, Any],
+    given: TurnInputLike | None,
+    config: RunnableConfig,
+    context: Any,
+    on_event: OnEvent | None,
+) -> Body[TurnResult]:
+    run = Runner(graph, config, context, on_event)
+    if run.is_saved:
+        snapshot = yield run.state()
+        if isinstance(given, Command):
+            _check_resume(given, snapshot)
+        elif given is None:
+            _check_open(snapshot)
+        elif is_unfinished(snapshot):
+            yield from _finish(run)
+    elif given is None or isinstance(given, Command):
+        raise ValueError("only a thread can be gone on with: build the graph with a checkpointer")
+    try:
+        values, interrupts = yield run.run(_as_input(given))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        if run.is_saved:
+            yield from _settle(run)
+        raise
+    except ValidationError as error:
+        if is_invalid_resume(error):
+            raise ValueError(f"the answer does not fit the question: {_problems(error)}") from error
+        raise
+    return TurnResult(
+        answer=values["answer"],
+        outcome=values["outcome"],
+        messages=values["messages"],
+        interrupts=tuple(interrupts),
+        thread_id=config.get("configurable", {}).get("thread_id"),
+    )
+
+
+def is_unfinished(snapshot: StateSnapshot) -> bool:
+    """Whether a crash left a turn unfinished: asked of the state, since `next` may be empty after one.
+
+    A turn that waits for an answer, or whose failure was reported to its caller, is not.
+    """
+    if any(task.interrupts or task.error for task in snapshot.tasks):
+        return False
+    return START in snapshot.next or _has_open_turn(snapshot.values)
+
+
+def _has_open_turn(values: dict[str, Any]) -> bool:
+    """Whether the newest user message has no ended turn."""
+    turn = values.get("turn") or {}
+    user = last_user_message(values.get("messages") or [])
+    return user is not None and (turn.get("input_id") != user.id or turn.get("phase") != "ended")
+
+
+def _finish(run: Runner) -> Body[None]:
+    """Finish the turn that a crash left behind."""
+    logger.info("thread %s holds an unfinished turn; it is finished first", run.thread_id)
+    try:
+        yield run.run(None)
+    except TurnError as error:
+        logger.warning("the unfinished turn of thread %s failed: %s", run.thread_id, error)
+
+
+def _settle(run: Runner) -> Body[None]:
+    """End a turn whose run was broken off from outside: the broken-off task could write nothing."""
+    snapshot = yield run.state()
+    turn = snapshot.values.get("turn") or {}
+    user = last_user_message(snapshot.values.get("messages") or [])
+    if user is not None and turn.get("input_id") == user.id and turn["phase"] != "ended":
+        yield run.update({"decision": decide("stop", "cancelled")}, as_node="assemble_context")
+        yield run.run(None)
+
+
+def _check_open(snapshot: StateSnapshot) -> None:
+    """Refuse to go on with a thread in which nothing is open."""
+    if not is_unfinished(snapshot) and not snapshot.tasks:
+        raise ValueError("there is no unfinished turn in this thread; send a message")
+
+
+def _check_resume(command: Command[Any], snapshot: StateSnapshot) -> None:
+    """Refuse an answer to a question that is not open: LangGraph would pass over it in silence."""
+    waiting = [interrupt.id for task in snapshot.tasks for interrupt in task.interrupts]
+    if not waiting:
+        raise ValueError("no question is open in this thread; send a message instead of an answer")
+    resume = command.resume
+    if isinstance(resume, dict) and resume and all(_INTERRUPT_ID.fullmatch(str(key)) for key in resume):
+        stale = [key for key in resume if key not in waiting]
+        if stale:
+            raise ValueError(f"question {stale[0]!r} is not open; open are: {', '.join(waiting)}")
+
+
+def _as_input(given: TurnInputLike | None) -> Any:
+    if given is None or isinstance(given, Command):
+        return given
+    if isinstance(given, str):
+        if not given.strip():
+            raise ValueError('the message is empty; say something, such as "hello"')
+        return {"messages": [HumanMessage(content=given)]}
+    return {"messages": given if isinstance(given, list) else [given]}
+
+
+def _config(
+    graph: Pregel[Any, Any, Any, Any], thread_id: str | None, config: RunnableConfig | None
+) -> RunnableConfig:
+    given = (config or {}).get("configurable", {})
+    thread = thread_id or given.get("thread_id") or (str(uuid.uuid4()) if graph.checkpointer else None)
+    if thread is None:
+        return config or {}
+    return {**(config or {}), "configurable": {**given, "thread_id": str(thread)}}
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()
+    )

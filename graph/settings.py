@@ -1,0 +1,40 @@
+"""The numbers of a turn."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class TurnSettings(BaseModel):
+    """Limits and switches of a turn (docs/settings.md). A wrong name or value is refused when it is given."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_rounds: int = Field(default=8, ge=1)
+    """Requests before the turn is asked to settle; continuations do not count."""
+    settle_rounds: int = Field(default=3, ge=0)
+    """Requests with tools after `max_rounds`, to finish what is owed, before the one without tools."""
+    max_continuations: int = Field(default=3, ge=0)
+    """How often a text reply that was cut off is continued."""
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    """Limit of output tokens of a request; None sends no limit."""
+    tool_timeout: float = Field(default=30.0, gt=0)
+    """Seconds a tool may take, unless its policy says otherwise."""
+    max_parallel_tools: int = Field(default=8, ge=1)
+    """Calls of a batch that run at the same time."""
+    max_calls_per_batch: int = Field(default=32, ge=1)
+    """Calls of one reply that are run; the rest are answered "not run"."""
+    max_tool_calls: int = Field(default=128, ge=1)
+    """Calls of a whole turn; the batch that would exceed it is not run, and the turn finishes."""
+    max_result_chars: int = Field(default=16_000, ge=200)
+    """Longest result text, in characters, that the model is shown."""
+    ask_user: bool = True
+    """Whether the built-in tool `ask_user` is offered."""
+    max_asks: int = Field(default=3, ge=0)
+    """Questions to the user in a turn."""
+    coalesce_ms: int = Field(default=0, ge=0)
+    """Live text goes out at most once per so many milliseconds; 0 sends each piece as it comes."""
+    locale: Literal["en", "zh"] = "en"
+    """Language of the texts that the turn itself writes."""

@@ -1,0 +1,56 @@
+"""The state that flows through a turn: plain JSON values and messages (docs/state.md)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from langchain_core.messages import AnyMessage
+from langgraph.channels.delta import DeltaChannel
+from langgraph.channels.untracked_value import UntrackedValue
+from typing_extensions import TypedDict
+
+from turnflow.graph.transcript import merge_messages
+
+SNAPSHOT_EVERY = 50
+"""Updates of the transcript after which the delta channel stores it whole."""
+
+
+def merge_batch(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+    """Merge what tasks report into the batch, call by call; a batch with another id replaces the old one."""
+    if not old or not new or old.get("id") != new.get("id"):
+        return new or {}
+    calls = dict(old["calls"])
+    for call_id, fields in new.get("calls", {}).items():
+        calls[call_id] = {**calls.get(call_id, {}), **fields}
+    return {**old, **new, "calls": calls}
+
+
+Messages = Annotated[list[AnyMessage], DeltaChannel(merge_messages, snapshot_frequency=SNAPSHOT_EVERY)]
+
+
+class TurnInput(TypedDict):
+    """The graph's input: messages that end with the user's."""
+
+    messages: Messages
+
+
+class TurnOutput(TypedDict, total=False):
+    """The graph's output: the transcript, the new messages included, the answer and the outcome."""
+
+    messages: Messages
+    answer: str
+    outcome: dict[str, Any]
+
+
+class TurnState(TypedDict, total=False):
+    """All channels. Their shapes are in docs/state.md."""
+
+    messages: Messages
+    summary: dict[str, Any]
+    turn: dict[str, Any]
+    step: dict[str, Any]
+    decision: dict[str, Any]
+    batch: Annotated[dict[str, Any], merge_batch]
+    view: Annotated[dict[str, Any], UntrackedValue(dict, guard=False)]
+    answer: str
+    outcome: dict[str, Any]

@@ -1,0 +1,73 @@
+"""The start of a turn: its id, its counters, and the calls that an earlier turn left open."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+
+from turnflow.graph.outcome import NO_USAGE
+from turnflow.graph.transcript import last_user_message, open_calls, result_message
+
+
+def starts_turn(messages: Sequence[AnyMessage], turn: dict[str, Any]) -> bool:
+    """Whether `turn` is over, or is not the one that answers the newest user message."""
+    if not turn or turn["phase"] == "ended":
+        return True
+    user = last_user_message(messages)
+    return user is not None and user.id != turn["input_id"]
+
+
+def new_turn(
+    messages: Sequence[AnyMessage], old: dict[str, Any], *, thread_id: str | None, max_rounds: int
+) -> dict[str, Any]:
+    """The `turn` channel of a new turn.
+
+    Raises:
+        ValueError: The input brings no new user message.
+    """
+    user = input_message(messages, old)
+    return {
+        "id": f"turn-{user.id}",
+        "session_id": thread_id or str(uuid.uuid4()),
+        "input_id": user.id,
+        "message_id": "",
+        "round": 0,
+        "phase": "explore",
+        "max_rounds": max_rounds,
+        "continuations": 0,
+        "continuing": False,
+        "nudged": False,
+        "output_factor": 1,
+        "asks": 0,
+        "tool_calls": 0,
+        "directives": [],
+        "degradations": [],
+        "finish_cause": "",
+        "usage": dict(NO_USAGE),
+        "sources": [],
+    }
+
+
+def input_message(messages: Sequence[AnyMessage], old: dict[str, Any]) -> HumanMessage:
+    """The user message that starts a turn."""
+    user = last_user_message(messages)
+    if user is None:
+        raise ValueError(
+            'no user message to answer: the input\'s `messages` must end with one, such as ("user", "hi")'
+        )
+    if user.id == old.get("input_id"):
+        raise ValueError(
+            f"no new user message to answer: {user.id!r} was answered already. End `messages` with a "
+            "new user message (another id), or resume with Command(resume=...)"
+        )
+    return user
+
+
+def close_open_calls(messages: Sequence[AnyMessage], text: str) -> list[ToolMessage]:
+    """Results for the calls that an abandoned turn left open, so that the transcript is valid again."""
+    return [
+        result_message("abandoned", call["id"] or "", call["name"], text) for call in open_calls(messages)
+    ]

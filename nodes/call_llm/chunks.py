@@ -1,0 +1,71 @@
+"""What a streamed chunk of any LangChain chat model holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import AIMessageChunk, BaseMessage
+
+from turnflow.graph.outcome import Usage
+from turnflow.graph.transcript import iter_text
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_REASONING_BLOCKS = ("reasoning", "thinking")
+
+
+def chunk_text(chunk: BaseMessage) -> str:
+    """Text of the content channel."""
+    return "".join(iter_text(chunk.content))
+
+
+def chunk_reasoning(chunk: BaseMessage) -> str:
+    """Text of the reasoning channel: a field beside the content, or blocks within it."""
+    for field in _REASONING_FIELDS:
+        if isinstance(text := chunk.additional_kwargs.get(field), str) and text:
+            return text
+    if isinstance(chunk.content, str):
+        return ""
+    blocks = (block for block in chunk.content if isinstance(block, dict))
+    return "".join(_block_reasoning(block) for block in blocks if block.get("type") in _REASONING_BLOCKS)
+
+
+def _block_reasoning(block: dict[str, Any]) -> str:
+    for key in ("reasoning", "thinking", "text"):
+        if isinstance(text := block.get(key), str):
+            return text
+    return "".join(part.get("text", "") for part in block.get("summary") or [] if isinstance(part, dict))
+
+
+def chunk_calls(chunk: BaseMessage) -> list[dict[str, Any]]:
+    """Deltas of tool calls; whole calls where the model does not stream them."""
+    if isinstance(chunk, AIMessageChunk):
+        return [dict(delta) for delta in chunk.tool_call_chunks]
+    calls = [*getattr(chunk, "tool_calls", ()), *getattr(chunk, "invalid_tool_calls", ())]
+    return [
+        {"index": index, "id": call["id"], "name": call["name"], "args": call["args"]}
+        for index, call in enumerate(calls)
+    ]
+
+
+def chunk_finish_reason(chunk: BaseMessage) -> str | None:
+    """Why the model stopped, as the provider names it, or None."""
+    metadata = chunk.response_metadata
+    for key in ("finish_reason", "stop_reason", "done_reason"):
+        if isinstance(reason := metadata.get(key), str) and reason:
+            return reason
+    return None
+
+
+def add_usage(usage: Usage, chunk: BaseMessage) -> Usage:
+    """Usage with what a chunk reports added."""
+    reported = getattr(chunk, "usage_metadata", None)
+    if not reported:
+        return usage
+    return {
+        **usage,
+        "input": usage["input"] + (reported.get("input_tokens") or 0),
+        "output": usage["output"] + (reported.get("output_tokens") or 0),
+        "cached": usage["cached"] + ((reported.get("input_token_details") or {}).get("cache_read") or 0),
+        "reasoning": usage["reasoning"]
+        + ((reported.get("output_token_details") or {}).get("reasoning") or 0),
+    }

@@ -1,0 +1,109 @@
+"""`call_llm`: sends the planned request, shows the reply as it comes, and keeps it as a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from langgraph.errors import GraphBubbleUp
+
+from turnflow.graph.events import LiveText
+from turnflow.graph.flow import Body, NodeRun, Update
+from turnflow.graph.outcome import NO_USAGE, TurnError, Usage, make_outcome
+from turnflow.graph.resources import TurnResources
+from turnflow.graph.state import TurnState
+from turnflow.graph.transcript import call_order, iter_text, message_of, turn_messages
+from turnflow.nodes.call_llm.chunks import add_usage
+from turnflow.nodes.call_llm.provider_errors import classify_error, describe_error
+from turnflow.nodes.call_llm.reader import ReplyEvent
+from turnflow.nodes.call_llm.reading import Reading, Step, Stop
+from turnflow.nodes.call_llm.request import open_request
+
+PlanView = Callable[[Any, TurnResources], dict[str, Any]]
+
+
+class CallLLM:
+    """The node's body; `plan_view` makes the request again where a resumed run has lost it."""
+
+    def __init__(self, plan_view: PlanView) -> None:
+        self._plan_view = plan_view
+
+    def __call__(self, state: TurnState, run: NodeRun) -> Body[Update]:
+        """Call the model once.
+
+        Raises:
+            TurnError: The first round failed and nothing was gathered.
+        """
+        turn = state["turn"]
+        view = state.get("view") or self._plan_view(state, run.resources)
+        step, usage, cause = yield from _read_reply(state, view, run)
+        turn = {**turn, "directives": [], "usage": {key: turn["usage"][key] + usage[key] for key in usage}}
+        if step["stop"] == "provider_error" and not _gathered(state, step):
+            yield from _fail(step, turn, cause, run)
+        run.emitter(turn).emit("usage", usage=usage, finish_reason=step["finish_reason"])
+        return {"step": step, "turn": turn}
+
+
+def _read_reply(
+    state: TurnState, view: dict[str, Any], run: NodeRun
+) -> Body[tuple[Step, Usage, Exception | None]]:
+    turn, resources = state["turn"], run.resources
+    message_id = turn["message_id"]
+    so_far = message_of(state["messages"], message_id)
+    reading = Reading(
+        resources.profile,
+        after="".join(iter_text(so_far.content)) if so_far else "",
+        # Unique in the whole transcript: a strict provider sees the calls of earlier turns too.
+        taken_ids={call_id for message in state["messages"] for call_id in call_order(message)},
+    )
+    interval = resources.settings.coalesce_ms
+    live = LiveText(run.emitter(turn), message_id, interval_ms=interval)
+    stream = open_request(view, turn, resources, run.config, live.due_in if interval else None)
+    usage: Usage = {**NO_USAGE, "requests": 1}
+    stop: Stop = ""
+    cause: Exception | None = None
+    try:
+        while (chunk := (yield stream)) != "end":
+            if chunk == "tick":
+                live.tick()
+            elif chunk == "cancelled":
+                stop = "cancelled"
+                break
+            else:
+                usage = add_usage(usage, chunk)
+                _show(live, reading.feed(chunk))
+    except GraphBubbleUp:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a provider or its client raises ends the reply
+        cause = error
+        stop = classify_error(error)
+    finally:
+        stream.close()
+    _show(live, reading.close())
+    live.flush()
+    return reading.step(message_id, stop=stop, error=describe_error(cause) if cause else None), usage, cause
+
+
+def _show(live: LiveText, events: Iterable[ReplyEvent]) -> None:
+    for event in events:
+        if event["kind"] == "content":
+            live.content(event["text"])
+        elif event["kind"] == "thinking":
+            live.thinking(event["text"])
+        elif event["kind"] == "retract":
+            live.retract(event["text"])
+
+
+def _gathered(state: TurnState, step: Step) -> bool:
+    """Whether the turn has something to make an answer of."""
+    own = turn_messages(state["messages"], state["turn"]["input_id"])
+    return bool(step["text"].strip()) or bool(own)
+
+
+def _fail(step: Step, turn: dict[str, Any], cause: Exception | None, run: NodeRun) -> Body[None]:
+    error = step["error"]
+    outcome = make_outcome(turn, "provider_error", "provider_error", error=error)
+    run.emitter(turn).emit("turn.ended", outcome=outcome, answer="")
+    yield from run.hook("on_turn_end", turn, outcome=outcome, answer="")
+    told = f"{error['type']}: {error['message']}" if error else "no reason given"
+    raise TurnError(f"the model could not be called: {told}", outcome) from cause

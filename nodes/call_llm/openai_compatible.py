@@ -1,0 +1,175 @@
+"""`OpenAICompatibleChat`: any endpoint that speaks the OpenAI chat protocol (docs/providers.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from langchain_core.language_models import LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_openai import ChatOpenAI
+from pydantic import Field, model_validator
+
+from turnflow.graph.profile import ProviderProfile
+from turnflow.nodes.call_llm.call_assembly import CallAssembler
+from turnflow.nodes.call_llm.provider_errors import PrematureEndError
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+
+class OpenAICompatibleChat(ChatOpenAI):
+    """A thin `ChatOpenAI` for any compatible endpoint.
+
+    `model`, `base_url` and `api_key` come from the arguments, else from `TURNFLOW_MODEL`, `OPENAI_BASE_URL`
+    and `OPENAI_API_KEY`; an endpoint of one's own needs no key. What it adds: reasoning fields are read,
+    and sent back as the profile says; usage is asked for in the stream; tool-call deltas come out in one
+    clean form whatever the gateway makes of them; a stream that ends without a finish reason is an error.
+    """
+
+    provider_profile: ProviderProfile = Field(default_factory=ProviderProfile, exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_environment(cls, values: dict[str, Any]) -> dict[str, Any]:
+        values = dict(values)
+        if not {"model", "model_name"} & values.keys() and (name := os.environ.get("TURNFLOW_MODEL")):
+            values["model"] = name
+        values.setdefault("stream_usage", True)
+        base_url = (
+            values.get("base_url") or values.get("openai_api_base") or os.environ.get("OPENAI_BASE_URL")
+        )
+        has_key = {"api_key", "openai_api_key"} & values.keys() or os.environ.get("OPENAI_API_KEY")
+        if base_url and not has_key:
+            values["api_key"] = "none"
+        return values
+
+    @property
+    def _llm_type(self) -> str:
+        return "openai-compatible-chat"
+
+    def _get_request_payload(
+        self, input_: LanguageModelInput, *, stop: list[str] | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        payload: dict[str, Any] = super()._get_request_payload(input_, stop=stop, **kwargs)
+        profile = self.provider_profile
+        if "messages" in payload:
+            self._rename_token_limit(payload)
+            if profile.reasoning_field:
+                _send_reasoning_back(
+                    payload["messages"], self._convert_input(input_).to_messages(), profile.reasoning_field
+                )
+        if profile.request_parameters:
+            payload["extra_body"] = {**(payload.get("extra_body") or {}), **profile.request_parameters}
+        return payload
+
+    def _rename_token_limit(self, payload: dict[str, Any]) -> None:
+        named = self.provider_profile.token_limit_parameter
+        wanted = named or ("max_tokens" if self.openai_api_base else "max_completion_tokens")
+        for other in {"max_tokens", "max_completion_tokens"} - {wanted}:
+            if other in payload:
+                payload[wanted] = payload.pop(other)
+
+    def _convert_chunk_to_generation_chunk(
+        self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
+    ) -> ChatGenerationChunk | None:
+        choice = (chunk.get("choices") or [None])[0]
+        if not isinstance(choice, dict):
+            return super()._convert_chunk_to_generation_chunk(
+                {**chunk, "choices": []}, default_chunk_class, base_generation_info
+            )
+        delta = choice.get("delta") or {}
+        clean = {**choice, "delta": {**delta, "tool_calls": _clean_calls(delta.get("tool_calls"))}}
+        converted = super()._convert_chunk_to_generation_chunk(
+            {**chunk, "choices": [clean]}, default_chunk_class, base_generation_info
+        )
+        if converted is not None:
+            for field in _REASONING_FIELDS:
+                if isinstance(text := delta.get(field), str) and text:
+                    converted.message.additional_kwargs[field] = text
+        return converted
+
+    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        stream = _StreamCheck()
+        for chunk in super()._stream(*args, **kwargs):
+            yield stream.checked(chunk)
+        stream.close()
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        stream = _StreamCheck()
+        async for chunk in super()._astream(*args, **kwargs):
+            yield stream.checked(chunk)
+        stream.close()
+
+
+class _StreamCheck:
+    """Brings the tool-call deltas of one stream into their clean form, and looks out for its end."""
+
+    def __init__(self) -> None:
+        self._assembler = CallAssembler()
+        self._finished = False
+
+    def checked(self, chunk: ChatGenerationChunk) -> ChatGenerationChunk:
+        message = chunk.message
+        if (chunk.generation_info or {}).get("finish_reason") or message.response_metadata.get("status"):
+            self._finished = True
+        if not isinstance(message, AIMessageChunk) or not message.tool_call_chunks:
+            return chunk
+        deltas = self._assembler.feed([dict(delta) for delta in message.tool_call_chunks])
+        fields = message.model_dump(exclude={"tool_calls", "invalid_tool_calls", "tool_call_chunks", "type"})
+        clean = AIMessageChunk(
+            **fields,
+            tool_call_chunks=[
+                tool_call_chunk(name=d["name"], args=d["args"], id=d["id"], index=d["index"]) for d in deltas
+            ],
+        )
+        return ChatGenerationChunk(message=clean, generation_info=chunk.generation_info)
+
+    def close(self) -> None:
+        """Look at the end of the stream.
+
+        Raises:
+            PrematureEndError: No finish reason came.
+        """
+        if not self._finished:
+            raise PrematureEndError("the stream ended without a finish reason")
+
+
+def _clean_calls(calls: Any) -> list[dict[str, Any]]:
+    """Deltas of tool calls in the shape that LangChain reads, whatever is missing or of another type."""
+    clean = []
+    for call in calls if isinstance(calls, list) else ():
+        if not isinstance(call, dict):
+            continue
+        function = call.get("function")
+        function = function if isinstance(function, dict) else {}
+        name, arguments, call_id, index = (
+            function.get("name"),
+            function.get("arguments"),
+            call.get("id"),
+            call.get("index"),
+        )
+        clean.append(
+            {
+                "id": call_id if isinstance(call_id, str) else None,
+                "index": index if isinstance(index, int) else None,
+                "function": {
+                    "name": name if isinstance(name, str) else None,
+                    "arguments": arguments if isinstance(arguments, str | None) else json.dumps(arguments),
+                },
+            }
+        )
+    return clean
+
+
+def _send_reasoning_back(payload: list[dict[str, Any]], messages: list[Any], field: str) -> None:
+    for sent, message in zip(payload, messages, strict=True):
+        if not isinstance(message, AIMessage):
+            continue
+        for name in _REASONING_FIELDS:
+            if text := message.additional_kwargs.get(name):
+                sent[field] = text
+                break

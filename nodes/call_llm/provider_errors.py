@@ -1,0 +1,66 @@
+"""What a failed request means, told by status code, error code and named parameter (docs/providers.md)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from turnflow.graph.outcome import ErrorInfo
+
+Failure = Literal["provider_error", "context_too_long", "content_filter"]
+
+_LONG_CODES = {"context_length_exceeded", "string_above_max_length", "request_too_large"}
+_RATE = re.compile(r"per[ -]?(minute|second|hour|day)|rate.?limit|\btpm\b|\brpm\b|quota", re.IGNORECASE)
+_LONG = re.compile(
+    r"context.{0,20}(length|window|size)|maximum.{0,20}(context|tokens|length)|too (long|many tokens)"
+    r"|(prompt|input|request).{0,40}(exceed|too (long|large))|exceed.{0,40}(context|n_ctx|max.{0,10}tokens)",
+    re.IGNORECASE,
+)
+_REFUSED = {400, 413, 422, 500}
+"""Statuses under which a request that is too long is refused; some local servers answer 500."""
+
+MAX_MESSAGE = 500
+
+
+class PrematureEndError(Exception):
+    """The stream ended without a finish reason: the reply is not known to be whole."""
+
+
+def describe_error(error: BaseException) -> ErrorInfo:
+    """The failure as plain data, its text shortened."""
+    status = getattr(error, "status_code", None)
+    message = " ".join(str(error).split()) or type(error).__name__
+    return {
+        "type": type(error).__name__,
+        "message": message[:MAX_MESSAGE],
+        "status_code": status if isinstance(status, int) else None,
+    }
+
+
+def classify_error(error: BaseException) -> Failure:
+    """What a failure means for the turn."""
+    body = _body(error)
+    code = str(body.get("code") or body.get("type") or "")
+    if code == "content_filter":
+        return "content_filter"
+    if code in _LONG_CODES:
+        return "context_too_long"
+    status = getattr(error, "status_code", None)
+    text = f"{body.get('message') or ''} {error}"
+    # The negative list goes first: "too many tokens per minute" is a rate limit.
+    if (status is None or status in _REFUSED) and not _RATE.search(text) and _LONG.search(text):
+        return "context_too_long" if _from_provider(error) else "provider_error"
+    return "provider_error"
+
+
+def _from_provider(error: BaseException) -> bool:
+    """Whether the text is a provider's, not that of some error in this process."""
+    return hasattr(error, "status_code") or hasattr(error, "body")
+
+
+def _body(error: BaseException) -> dict[str, Any]:
+    body = getattr(error, "body", None)
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        return inner if isinstance(inner, dict) else body
+    return {}

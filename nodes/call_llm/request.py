@@ -1,0 +1,49 @@
+"""The request to the model: the planned messages, with the tools bound."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
+from langgraph.constants import TAG_NOSTREAM
+
+from turnflow.graph.resources import TurnResources
+from turnflow.nodes.call_llm.model_stream import ModelStream
+
+
+def open_request(
+    view: dict[str, Any],
+    turn: dict[str, Any],
+    resources: TurnResources,
+    config: RunnableConfig,
+    due: Callable[[], float | None] | None,
+) -> ModelStream:
+    """The stream of a request.
+
+    The model runs with the node's callbacks, so that tracing sees all that it said; the tag keeps LangGraph
+    from sending its raw text to `stream_mode="messages"`, where the read text goes instead.
+    """
+    runnable: Any = resources.chat_model
+    definitions = [tool.definition for tool in resources.registry if tool.name in set(view["tools"])]
+    if definitions:
+        runnable = runnable.bind_tools(definitions)
+    options = _options(turn, resources)
+    hidden = merge_configs(config, {"tags": [TAG_NOSTREAM]})
+
+    def stream() -> Iterator[BaseMessage]:
+        chunks: Iterator[BaseMessage] = runnable.stream(view["messages"], hidden, **options)
+        return chunks
+
+    def astream() -> AsyncIterator[BaseMessage]:
+        chunks: AsyncIterator[BaseMessage] = runnable.astream(view["messages"], hidden, **options)
+        return chunks
+
+    return ModelStream(stream, astream, cancel=resources.cancel, due=due)
+
+
+def _options(turn: dict[str, Any], resources: TurnResources) -> dict[str, Any]:
+    limit = resources.settings.max_output_tokens
+    return {} if limit is None else {"max_tokens": limit * turn["output_factor"]}

@@ -1,0 +1,87 @@
+"""`ask_user`: the built-in tool that asks the user, as an interrupt of the graph (docs/pauses.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Union
+
+from langchain_core.tools import BaseTool, StructuredTool
+from pydantic import AfterValidator, BaseModel, Field
+from typing_extensions import TypedDict
+
+from turnflow.prompts import Prompts
+
+NAME = "ask_user"
+MAX_QUESTIONS = 4
+MAX_OPTIONS = 8
+
+
+class Question(BaseModel):
+    """One question to the user."""
+
+    prompt: str = Field(min_length=1, description="The question.")
+    options: list[str] = Field(
+        default_factory=list,
+        max_length=MAX_OPTIONS,
+        description="Answers to choose from; a free one is always possible.",
+    )
+    multi_select: bool = Field(default=False, description="Whether several options may be chosen.")
+
+
+class AskUser(BaseModel):
+    """Arguments of `ask_user`."""
+
+    questions: list[Question] = Field(min_length=1, max_length=MAX_QUESTIONS)
+
+
+class AskUserTool(StructuredTool):
+    """The tool as it is offered to the model; the graph runs it itself."""
+
+
+def ask_user_tool(prompts: Prompts) -> BaseTool:
+    """The built-in tool, described in the language of `prompts`."""
+    return AskUserTool(
+        name=NAME, description=prompts.text("tool", "ask_user"), args_schema=AskUser, func=_run_by_the_graph
+    )
+
+
+def _run_by_the_graph(questions: Any) -> str:
+    raise RuntimeError(
+        f"{NAME} asks the user through the graph; it cannot be called by itself: {questions!r}"
+    )
+
+
+def question_value(call_id: str, questions: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The interrupt's value: `{"type": "ask_user", "tool_call_id", "questions": [{"prompt", …}]}`."""
+    return {"type": "ask_user", "tool_call_id": call_id, "questions": list(questions)}
+
+
+def answer_schema(questions: Sequence[dict[str, Any]]) -> Any:
+    """What an answer must be: `{"answers": [str | [str]]}`, one for each question in order.
+
+    A list answers a `multi_select` question. With one question open, a bare string will do.
+    """
+
+    def fits(answers: list[str | list[str]]) -> list[str | list[str]]:
+        for question, answer in zip(questions, answers, strict=True):
+            if isinstance(answer, list) and not question.get("multi_select"):
+                raise ValueError(f"{question['prompt']!r} takes one answer, not a list: {answer!r}")
+        return answers
+
+    count = len(questions)
+    answers = Annotated[
+        list[str | list[str]], Field(min_length=count, max_length=count), AfterValidator(fits)
+    ]
+    AskUserAnswer = TypedDict("AskUserAnswer", {"answers": answers})  # type: ignore[valid-type]  # noqa: N806, UP013
+    return Union[AskUserAnswer, str] if count == 1 else AskUserAnswer  # noqa: UP007 - built at run time
+
+
+def render_answers(questions: Sequence[dict[str, Any]], answer: Any, prompts: Prompts) -> str:
+    """The answers as the tool's result: one line for each question."""
+    answers = [answer] if isinstance(answer, str) else answer["answers"]
+    lines = []
+    for question, given in zip(questions, answers, strict=True):
+        text = ", ".join(given) if isinstance(given, list) else given
+        said = text if text.strip() else prompts.text("result", "no_answer")
+        lines.append(prompts.text("result", "answer", prompt=question["prompt"], answer=said))
+    return "\n".join(lines)

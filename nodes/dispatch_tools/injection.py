@@ -1,0 +1,69 @@
+"""Arguments that LangGraph tools get from the host: runtime, state and store."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from langchain_core.tools import BaseTool
+from langchain_core.tools.base import get_all_basemodel_annotations
+from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
+from pydantic import BaseModel
+
+from turnflow.graph.events import Emitter
+from turnflow.graph.flow import NodeRun
+from turnflow.graph.langgraph_access import read_state
+
+
+def inject(tool: BaseTool, call_id: str, run: NodeRun, emitter: Emitter) -> dict[str, Any]:
+    """The arguments that the host gives this tool.
+
+    Raises:
+        ValueError: The tool wants a store and the graph has none.
+    """
+    given: dict[str, Any] = {}
+    for name, annotation in _annotations(tool).items():
+        marker = _marker(annotation)
+        if marker is ToolRuntime:
+            given[name] = _runtime(call_id, run, emitter)
+        elif isinstance(marker, InjectedState):
+            state = read_state(run.config)
+            given[name] = state.get(marker.field) if marker.field else state
+        elif isinstance(marker, InjectedStore):
+            if run.runtime.store is None:
+                raise ValueError("the tool needs a store: pass store= to build_turn_graph")
+            given[name] = run.runtime.store
+    return given
+
+
+def _annotations(tool: BaseTool) -> dict[str, Any]:
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
+    hints = get_type_hints(function, include_extras=True) if function else {}
+    schema = tool.get_input_schema()
+    return {**hints, **get_all_basemodel_annotations(schema)} if issubclass(schema, BaseModel) else hints
+
+
+def _marker(annotation: Any) -> Any:
+    if annotation is ToolRuntime or get_origin(annotation) is ToolRuntime:
+        return ToolRuntime
+    if get_origin(annotation) is not Annotated:
+        return None
+    for extra in get_args(annotation)[1:]:
+        if isinstance(extra, InjectedState | InjectedStore):
+            return extra
+        if extra in {InjectedState, InjectedStore}:
+            return extra()
+    return None
+
+
+def _runtime(call_id: str, run: NodeRun, emitter: Emitter) -> ToolRuntime[Any, Any]:
+    return ToolRuntime(
+        state=read_state(run.config),
+        context=run.runtime.context,
+        config=run.config,
+        stream_writer=lambda data: emitter.emit("tool.progress", tool_call_id=call_id, data=data),
+        tool_call_id=call_id,
+        store=run.runtime.store,
+        tools=[registered.tool for registered in run.resources.registry],
+        execution_info=run.runtime.execution_info,
+        server_info=run.runtime.server_info,
+    )

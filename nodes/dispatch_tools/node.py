@@ -1,0 +1,95 @@
+"""`dispatch_tools`: one task runs one tool call, or asks the user (docs/tools.md)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import interrupt
+from typing_extensions import TypedDict
+
+from turnflow.graph.batch import BatchCall
+from turnflow.graph.events import Emitter
+from turnflow.graph.flow import Body, NodeRun, Update
+from turnflow.graph.langgraph_access import can_pause
+from turnflow.graph.transcript import result_message
+from turnflow.nodes.dispatch_tools.ask_user import answer_schema, question_value, render_answers
+from turnflow.nodes.dispatch_tools.execute import ToolEnd, ToolRun
+from turnflow.nodes.dispatch_tools.injection import inject
+from turnflow.nodes.dispatch_tools.parallel import Slot
+from turnflow.nodes.dispatch_tools.results import Rendered, render, render_failure
+
+
+class Dispatched(TypedDict):
+    """What a task is sent: one call, and the names of what it belongs to."""
+
+    call: BatchCall
+    turn: dict[str, Any]
+    batch_id: str
+
+
+def dispatch_tools(sent: Dispatched, run: NodeRun) -> Body[Update]:
+    """Run the call; gives its tool message and its report for the join."""
+    call, turn = sent["call"], sent["turn"]
+    emitter = run.emitter(turn)
+    started = time.monotonic()
+    if call["asks"]:
+        status, rendered = _ask(call, emitter, run)
+    else:
+        status, rendered = yield from _run_tool(call, turn, emitter, run)
+    message = result_message(turn["id"], call["id"], call["name"], rendered.content, ok=rendered.ok)
+    message.artifact = rendered.artifact
+    fields = {"tool_call_id": call["id"], "name": call["name"], "status": status, "content": rendered.content}
+    emitter.emit("tool.result", duration=round(time.monotonic() - started, 6), **fields)
+    said = yield from run.hook("on_tool_result", turn, **fields)
+    report = {"done": True, "directives": said, **rendered.report}
+    return {"messages": [message], "batch": {"id": sent["batch_id"], "calls": {call["id"]: report}}}
+
+
+def _ask(call: BatchCall, emitter: Emitter, run: NodeRun) -> tuple[str, Rendered]:
+    """Ask the user. The interrupt comes first: a resumed task starts again from its top."""
+    questions = call["args"]["questions"]
+    if not can_pause(run.config):
+        return "asked", Rendered(run.resources.prompts.text("result", "asked"), report={"asked": True})
+    answer = interrupt(question_value(call["id"], questions), response_schema=answer_schema(questions))
+    emitter.emit("resumed", tool_call_id=call["id"])
+    return "ok", Rendered(render_answers(questions, answer, run.resources.prompts))
+
+
+def _run_tool(
+    call: BatchCall, turn: dict[str, Any], emitter: Emitter, run: NodeRun
+) -> Body[tuple[str, Rendered]]:
+    resources = run.resources
+    registered = resources.registry.find(call["name"])
+    if registered is None:  # it vanished between the reply and now
+        return "error", Rendered(resources.prompts.text("result", "no_tools", name=call["name"]), ok=False)
+    timeout = registered.policy.timeout or resources.settings.tool_timeout
+    max_chars = registered.policy.max_result_chars or resources.settings.max_result_chars
+    try:
+        arguments = {**call["args"], **inject(registered.tool, call["id"], run, emitter)}
+    except Exception as error:  # noqa: BLE001 - a tool's annotations can raise anything
+        return _ended(ToolEnd(error=error), timeout, max_chars, run)
+    request = {"type": "tool_call", "id": call["id"], "name": registered.name, "args": arguments}
+    slot = Slot(turn["id"], resources.settings.max_parallel_tools)
+    yield slot
+    try:
+        emitter.emit("tool.started", tool_call_id=call["id"], name=call["name"])
+        end = yield ToolRun(registered.tool, request, run.config, timeout=timeout, cancel=resources.cancel)
+    finally:
+        slot.release()
+    return _ended(end, timeout, max_chars, run)
+
+
+def _ended(end: ToolEnd, timeout: float, max_chars: int, run: NodeRun) -> tuple[str, Rendered]:
+    prompts = run.resources.prompts
+    if end.given_up is not None:
+        if end.given_up.cancelled:
+            return "cancelled", Rendered(prompts.text("result", "cancelled"), ok=False)
+        return "timeout", Rendered(prompts.text("result", "timeout", seconds=timeout), ok=False)
+    if isinstance(end.error, GraphBubbleUp):
+        raise end.error  # the tool interrupted the graph itself
+    if end.error is not None:
+        return "error", render_failure(type(end.error).__name__, str(end.error), prompts)
+    rendered = render(end.value, max_chars=max_chars, prompts=prompts)
+    return "ok" if rendered.ok else "error", rendered

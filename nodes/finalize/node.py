@@ -1,0 +1,51 @@
+"""`finalize`: settles the answer and the outcome of a turn (docs/outcomes.md)."""
+
+from __future__ import annotations
+
+from langchain_core.messages import AIMessage, AnyMessage
+
+from turnflow.graph.flow import Body, NodeRun, Update
+from turnflow.graph.outcome import make_outcome
+from turnflow.graph.state import TurnState
+from turnflow.graph.transcript import open_calls, result_message
+from turnflow.nodes.finalize.ending import end_status, model_answer, stop_reason
+
+
+def finalize(state: TurnState, run: NodeRun) -> Body[Update]:
+    """End the turn: each call has its result, the transcript ends with the answer, the outcome says how."""
+    turn, decision = state["turn"], state["decision"]
+    reply, partial = model_answer(state)
+    status = end_status(decision, turn, has_answer=bool(reply.strip()))
+    outcome = make_outcome(
+        turn, status, stop_reason(decision, turn), partial=partial, error=turn.get("error")
+    )
+    messages: list[AnyMessage] = [
+        result_message(
+            turn["id"], call["id"] or "", call["name"], run.resources.prompts.text("result", "cancelled")
+        )
+        for call in open_calls(state["messages"])
+    ]
+    emitter = run.emitter(turn)
+    answer = reply
+    if not reply.strip() or decision["key"] == "terminate":
+        answer = reply if reply.strip() else _fallback(status, state, run)
+        message = AIMessage(content=answer, id=f"{turn['id']}-answer")
+        emitter.emit("content.delta", text=answer, message_id=message.id)
+        messages.append(message)
+    emitter.emit("turn.ended", outcome=outcome, answer=answer)
+    yield from run.hook("on_turn_end", turn, outcome=outcome, answer=answer)
+    return {
+        "messages": messages,
+        "answer": answer,
+        "outcome": outcome,
+        "turn": {**turn, "phase": "ended", "directives": []},
+        "step": {},
+        "decision": {},
+    }
+
+
+def _fallback(status: str, state: TurnState, run: NodeRun) -> str:
+    """What the turn says where the model gave no answer."""
+    if status == "paused":
+        return state["answer"]  # the questions, from the node that announced the pause
+    return run.resources.prompts.text("answer", status)

@@ -1,0 +1,5 @@
+"""Texts that a model or a user reads, as files in English and Chinese (docs/prompts.md)."""
+
+from turnflow.prompts.loader import Prompts
+
+__all__ = ["Prompts"]

@@ -1,0 +1,42 @@
+"""The package lists in pyproject.toml, and what a user of the types sees."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import turnflow
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("graph", "nodes", "prompts", "apps")
+
+
+def settings() -> dict[str, Any]:
+    tables = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return dict(tables["tool"]["setuptools"])
+
+
+def test_every_package_is_listed_in_both_tables() -> None:
+    folders = {"turnflow": "turnflow"}
+    for room in ROOMS:
+        for init in (ROOT / room).rglob("__init__.py"):
+            folder = init.parent.relative_to(ROOT)
+            folders["turnflow." + ".".join(folder.parts)] = folder.as_posix()
+    assert sorted(settings()["packages"]) == sorted(folders)
+    assert settings()["package-dir"] == folders
+
+
+def test_nothing_else_lands_in_site_packages() -> None:
+    assert all(name == "turnflow" or name.startswith("turnflow.") for name in settings()["packages"])
+
+
+def test_rooms_are_linked() -> None:
+    for room in ROOMS:
+        assert (ROOT / "turnflow" / room).resolve() == ROOT / room
+
+
+def test_public_names_exist() -> None:
+    assert sorted(turnflow.__all__) == turnflow.__all__
+    for name in turnflow.__all__:
+        assert getattr(turnflow, name).__doc__

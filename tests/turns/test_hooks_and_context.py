@@ -1,0 +1,140 @@
+"""Hooks observe and direct; the context overrides what the graph was given."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from tests.turns.scripted import Start, call, calls, says, script
+from tests.turns.stage import Stage, echo
+from turnflow import TurnContext, TurnHooks, build_turn_graph
+
+
+def test_hooks_are_called_in_order(stage: Stage, fake_provider: Start) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def note(info: dict[str, Any]) -> None:
+        seen.append((info["hook"], info["round"]))
+
+    async def anote(info: dict[str, Any]) -> None:
+        seen.append((info["hook"], info["round"]))
+
+    hooks = TurnHooks(
+        on_turn_start=note, on_first_round=anote, before_round=note, on_tool_result=anote, on_turn_end=anote
+    )
+    stage.play(stage.graph(fake_provider("one_tool_round")), "Go.", context=TurnContext(hooks=hooks))
+    assert seen == [
+        ("on_turn_start", 0),
+        ("on_first_round", 1),
+        ("before_round", 1),
+        ("on_tool_result", 1),
+        ("before_round", 2),
+        ("on_turn_end", 2),
+    ]
+
+
+def test_a_directive_reaches_one_request_and_no_transcript(stage: Stage, fake_provider: Start) -> None:
+    provider = fake_provider("one_tool_round")
+
+    def direct(info: dict[str, Any]) -> str | None:
+        return "Be brief." if info["round"] == 2 else None
+
+    played = stage.play(
+        stage.graph(provider), "Go.", context=TurnContext(hooks=TurnHooks(before_round=direct))
+    )
+    first, second = (request["messages"][1]["content"] for request in provider.requests)
+    assert (first, second) == ("Go.", "Go.\n\nBe brief.")
+    assert played.messages[0].content == "Go."
+
+
+def test_a_hook_that_raises_breaks_nothing(
+    stage: Stage, fake_provider: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    def bad(info: dict[str, Any]) -> str:
+        raise RuntimeError(info["hook"])
+
+    async def abad(info: dict[str, Any]) -> str:
+        raise RuntimeError(info["hook"])
+
+    hooks = TurnHooks(on_turn_start=bad, before_round=abad, on_tool_result=bad, on_turn_end=abad)
+    with caplog.at_level(logging.WARNING, "turnflow"):
+        played = stage.play(
+            stage.graph(fake_provider("one_tool_round")), "Go.", context=TurnContext(hooks=hooks)
+        )
+    assert played.status == "finished"
+    assert "hook on_turn_start raised" in caplog.text
+
+
+def test_context_overrides_tools_settings_and_instructions(stage: Stage, fake_provider: Start) -> None:
+    provider = fake_provider(script(says("Hi.")))
+    graph = stage.graph(provider, instructions="Old.")
+    context = TurnContext(tools=[echo], settings={"ask_user": False}, instructions="New.", locale="zh")
+    stage.play(graph, "Go.", context=context)
+    (request,) = provider.requests
+    assert [t["function"]["name"] for t in request["tools"]] == ["echo"]
+    assert request["messages"][0]["content"].endswith("New.")
+    assert request["messages"][0]["content"].startswith("你是")
+
+
+def test_context_may_be_a_dict_and_name_a_model(
+    stage: Stage, fake_provider: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = fake_provider(script(says("Hi.")))
+    model = stage.model(provider)
+    graph = build_turn_graph(checkpointer=stage.saver)
+    played = stage.play(graph, "Go.", context={"model": model, "user_id": "ann"})
+    assert played.answer == "Hi."
+    monkeypatch.delenv("TURNFLOW_MODEL", raising=False)
+    with pytest.raises(ValueError, match="no model: pass model="):
+        stage.play(graph, "Go.", thread="u")
+
+
+def test_a_wrong_setting_in_the_context_is_refused(stage: Stage, fake_provider: Start) -> None:
+    graph = stage.graph(fake_provider(script()))
+    with pytest.raises(ValueError, match="max_round"):
+        stage.play(graph, "Go.", context=TurnContext(settings={"max_round": 3}))
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"protocol": "label"}, "protocol 'label' is not one of: native"),
+        ({"behaviour": "poet"}, "behaviour 'poet' does not exist; there are: chat"),
+        ({"settings": {"max_rounds": 0}}, "max_rounds"),
+        ({"settings": {"rounds": 3}}, "rounds"),
+        ({"provider_profile": {"think_tags": ["a b"]}}, "'a b' is no tag name"),
+    ],
+)
+def test_bad_arguments_are_refused_when_the_graph_is_built(options: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        build_turn_graph("x", **options)
+
+
+def test_coalesced_deltas_lose_nothing(stage: Stage, fake_provider: Start) -> None:
+    text = "word " * 60
+    slow = {"reply": {"content": f"<think>hm</think>{text}"}, "stream": {"chunk": 1, "delay": 0.002}}
+    provider = fake_provider(script(slow, slow))
+    graph = stage.graph(provider)
+    each = stage.play(graph, "Go.", thread="a")
+    few = stage.play(graph, "Go.", thread="b", context=TurnContext(settings={"coalesce_ms": 60}))
+    assert each.answer == few.answer == text
+    assert len(few.of("content.delta")) < len(each.of("content.delta")) / 4
+    assert few.of("content.delta")[0]["time"] < few.events[-1]["time"]
+
+
+def test_held_text_goes_out_when_the_model_stalls(stage: Stage, fake_provider: Start) -> None:
+    reply = {"reply": {"content": ["One ", "two ", "three."]}, "stream": {"delay": 0.25}}
+    graph = stage.graph(fake_provider(script(reply)))
+    played = stage.play(graph, "Go.", context=TurnContext(settings={"coalesce_ms": 100}))
+    assert [e["text"] for e in played.of("content.delta")] == ["One ", "two ", "three."]
+
+
+def test_events_carry_the_documented_fields(stage: Stage, fake_provider: Start) -> None:
+    provider = fake_provider(script(calls(call("echo", text="x")), says("Done.")))
+    played = stage.play(stage.graph(provider), "Go.")
+    for event in played.events:
+        assert {"type", "session_id", "turn_id", "round", "seq", "time"} <= set(event)
+        assert event["session_id"] == "t"
+    assert {event["turn_id"] for event in played.events} == {f"turn-{played.messages[0].id}"}

@@ -1,0 +1,34 @@
+"""turnflow: one whole agent turn as a compiled LangGraph graph, for any OpenAI-compatible model."""
+
+from turnflow.graph.build import build_turn_graph
+from turnflow.graph.cancel import CancelToken
+from turnflow.graph.context import TurnContext, TurnHooks
+from turnflow.graph.outcome import Outcome, TurnError
+from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.run import TurnResult, arun_turn, run_turn
+from turnflow.graph.saver import open_saver
+from turnflow.graph.settings import TurnSettings
+from turnflow.graph.tool_policy import ToolOutput, ToolPolicy
+from turnflow.nodes.assemble_context import PlanInput, plan_context
+from turnflow.nodes.call_llm import OpenAICompatibleChat, ReplyReader
+
+__all__ = [
+    "CancelToken",
+    "OpenAICompatibleChat",
+    "Outcome",
+    "PlanInput",
+    "ProviderProfile",
+    "ReplyReader",
+    "ToolOutput",
+    "ToolPolicy",
+    "TurnContext",
+    "TurnError",
+    "TurnHooks",
+    "TurnResult",
+    "TurnSettings",
+    "arun_turn",
+    "build_turn_graph",
+    "open_saver",
+    "plan_context",
+    "run_turn",
+]
