@@ -66,19 +66,35 @@ class LiveText:
     """The text of one assistant message on its way out, to both streams, coalesced if asked for.
 
     The first piece goes out at once, later ones in one piece per interval; `flush` stands at each boundary,
-    so that the order of events is kept whatever the interval.
+    so that the order of events is kept whatever the interval. Blank text at the start waits for the first
+    word: a reply that is blank to its end was never shown, as it is never stored.
+
+    Args:
+        emitter: Where events go.
+        message_id: Id under which the message will be stored.
+        interval_ms: The interval in milliseconds; 0 for none.
+        has_begun: Whether an earlier part of the same message was shown.
     """
 
-    def __init__(self, emitter: Emitter, message_id: str, *, interval_ms: int = 0) -> None:
+    def __init__(
+        self, emitter: Emitter, message_id: str, *, interval_ms: int = 0, has_begun: bool = False
+    ) -> None:
         self._emitter = emitter
         self._message_id = message_id
         self._interval = interval_ms / 1000
         self._held: list[str] = []
         self._held_kind: Literal["content.delta", "thinking.delta"] = "content.delta"
         self._last_sent = 0.0
+        self._has_begun = has_begun
+        self._blank = ""
 
     def content(self, text: str) -> None:
         """Text of the answer or of a narration."""
+        if not self._has_begun:
+            self._blank += text
+            if not text.strip():
+                return
+            text, self._has_begun = self._blank, True
         self._add("content.delta", text)
 
     def thinking(self, text: str) -> None:
@@ -87,6 +103,9 @@ class LiveText:
 
     def retract(self, text: str) -> None:
         """Take back text that was shown."""
+        if not self._has_begun:
+            self._blank = ""
+            return
         self.flush()
         self._emitter.emit("content.retract", text=text, message_id=self._message_id)
 

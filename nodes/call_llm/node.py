@@ -57,7 +57,7 @@ def _read_reply(
         taken_ids={call_id for message in state["messages"] for call_id in call_order(message)},
     )
     interval = resources.settings.coalesce_ms
-    live = LiveText(run.emitter(turn), message_id, interval_ms=interval)
+    live = LiveText(run.emitter(turn), message_id, interval_ms=interval, has_begun=so_far is not None)
     stream = open_request(view, turn, resources, run.config, live.due_in if interval else None)
     usage: Usage = {**NO_USAGE, "requests": 1}
     stop: Stop = ""

@@ -39,9 +39,9 @@ class OpenAICompatibleChat(ChatOpenAI):
         if not {"model", "model_name"} & values.keys() and (name := os.environ.get("TURNFLOW_MODEL")):
             values["model"] = name
         values.setdefault("stream_usage", True)
-        base_url = (
-            values.get("base_url") or values.get("openai_api_base") or os.environ.get("OPENAI_BASE_URL")
-        )
+        base_url = values.get("base_url") or values.get("openai_api_base")
+        if base_url is None and (base_url := os.environ.get("OPENAI_BASE_URL")):
+            values["base_url"] = base_url
         has_key = {"api_key", "openai_api_key"} & values.keys() or os.environ.get("OPENAI_API_KEY")
         if base_url and not has_key:
             values["api_key"] = "none"

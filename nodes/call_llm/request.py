@@ -29,7 +29,7 @@ def open_request(
     runnable: Any = resources.chat_model
     definitions = [tool.definition for tool in resources.registry if tool.name in set(view["tools"])]
     if definitions:
-        runnable = runnable.bind_tools(definitions)
+        runnable = _with_tools(runnable, definitions)
     options = _options(turn, resources)
     hidden = merge_configs(config, {"tags": [TAG_NOSTREAM]})
 
@@ -47,3 +47,13 @@ def open_request(
 def _options(turn: dict[str, Any], resources: TurnResources) -> dict[str, Any]:
     limit = resources.settings.max_output_tokens
     return {} if limit is None else {"max_tokens": limit * turn["output_factor"]}
+
+
+def _with_tools(model: Any, definitions: list[dict[str, Any]]) -> Any:
+    try:
+        return model.bind_tools(definitions)
+    except (AttributeError, NotImplementedError) as error:
+        raise ValueError(
+            f"model {type(model).__name__} takes no tools: give another model, no tools and "
+            "settings={'ask_user': False}, or provider_profile={'native_tools': False}"
+        ) from error

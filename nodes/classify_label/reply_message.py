@@ -27,8 +27,10 @@ def reply_message(
     """
     before = so_far.additional_kwargs["turnflow"] if so_far else {"raw": "", "thinking": ""}
     content = ("".join(iter_text(so_far.content)) if so_far else "") + step["text"]
-    if not content.strip() and not calls:
-        return None
+    if not content.strip():
+        content = ""
+        if not calls:
+            return None
     own: dict[str, Any] = {
         "raw": before["raw"] + step["raw"],
         "thinking": before["thinking"] + step["thinking"],

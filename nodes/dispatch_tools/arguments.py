@@ -115,13 +115,11 @@ def _parse(text: str) -> dict[str, Any]:
     return value
 
 
-_FENCE = re.compile(r"\s*```[a-zA-Z0-9]*[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL)
-
-
 def _without_fence(text: str) -> str:
     """The text inside a code fence that holds all of it, else the text."""
-    fence = _FENCE.fullmatch(text)
-    return fence[1] if fence else text
+    fence, _, body = text.strip().partition("\n")
+    is_fenced = fence.startswith("```") and body.endswith("```") and "`" not in fence[3:]
+    return body.removesuffix("```") if is_fenced else text
 
 
 def _load(text: str) -> Any:
@@ -129,6 +127,7 @@ def _load(text: str) -> Any:
         _refuse_depth(text)
     return json.loads(
         text,
+        strict=False,  # a line break that stands in a string as it is has one meaning only
         object_pairs_hook=_unique,
         parse_constant=_refuse_constant,
         parse_float=_finite,
@@ -193,7 +192,7 @@ _LEXEME = re.compile(
         (?P<mark>[{}\[\],:])
       | (?P<text>"(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+')
       | (?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)(?=[\s,\]}]|$)
-      | (?P<key>[A-Za-z_$][A-Za-z0-9_$-]*)(?=\s*:)
+      | (?P<key>[A-Za-z_][A-Za-z0-9_-]*)(?=\s*:)
       | (?P<word>true|false|null|True|False|None)(?=[\s,\]}]|$)
     )\s*""",
     re.DOTALL | re.VERBOSE,

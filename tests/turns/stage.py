@@ -153,7 +153,15 @@ class Stage:
             played.error = error
         if laws:
             check_laws(played, resumed=given is None or isinstance(given, Command))
+            if self.saver:
+                check_plain(self.state(graph, config))
         return played
+
+    def state(self, graph: Any, config: Any) -> dict[str, Any]:
+        """The stored state."""
+        if self.mode == "sync":
+            return dict(graph.get_state(config).values)
+        return dict(self.run(graph.aget_state(config)).values)
 
 
 async def _read(played: Played, parts: AsyncIterator[Any]) -> None:
@@ -169,6 +177,19 @@ def _take(played: Played, part: Mapping[str, Any]) -> None:
     else:
         played.values = dict(part["data"])
         played.interrupts = tuple(part.get("interrupts") or ())
+
+
+def check_plain(value: Any) -> None:
+    """The stored state holds plain JSON values and messages, nothing else."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            assert type(key) is str
+            check_plain(item)
+    elif isinstance(value, list):
+        for item in value:
+            check_plain(item)
+    else:
+        assert value is None or isinstance(value, BaseMessage) or type(value) in {str, int, float, bool}
 
 
 def check_laws(played: Played, *, resumed: bool = False) -> None:
