@@ -72,7 +72,7 @@ def answer_schema(questions: Sequence[dict[str, Any]]) -> Any:
     answers = Annotated[
         list[str | list[str]], Field(min_length=count, max_length=count), AfterValidator(fits)
     ]
-    AskUserAnswer = TypedDict("AskUserAnswer", {"answers": answers})  # type: ignore[valid-type]  # noqa: N806, UP013
+    AskUserAnswer = TypedDict("AskUserAnswer", {"answers": answers})  # noqa: UP013
     return Union[AskUserAnswer, str] if count == 1 else AskUserAnswer  # noqa: UP007 - built at run time
 
 

@@ -12,8 +12,9 @@ from turnflow.graph.batch import BatchCall, PlannedBatch
 from turnflow.graph.resources import TurnResources
 from turnflow.graph.tool_registry import RegisteredTool
 from turnflow.graph.transcript import result_message
-from turnflow.nodes.dispatch_tools.arguments import describe_problems, read_arguments
+from turnflow.nodes.dispatch_tools.arguments import read_arguments
 from turnflow.nodes.dispatch_tools.ask_user import AskUserTool
+from turnflow.nodes.dispatch_tools.problems import describe_problems
 
 UNPARSED = "__unparsed__"
 """Argument under which the transcript keeps text that could not be read: the model sees what it wrote."""
