@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version as package_version
 from pathlib import Path
@@ -84,7 +84,7 @@ def run(
     options = Options(model, base_url, local, instructions, root, sqlite, max_rounds, language)
     console = Console(stderr=as_json, highlight=False)
     with _plain_errors(), open_saver(options.threads_file(db)) as saver:
-        graph = build_graph(options, saver, notice=console.print)
+        graph = build_graph(options, saver, notice=_notice_on(console))
         screen = TurnScreen(None if as_json else console)
         given: Any = Command(resume={"answers": list(answer)}) if answer else message
         result = run_cancellable(graph, given, thread_id=thread, screen=screen)
@@ -117,7 +117,7 @@ def chat(
     options = Options(model, base_url, local, instructions, root, sqlite, max_rounds, language)
     console = Console(highlight=False)
     with _plain_errors(), open_saver(options.threads_file(db)) as saver:
-        graph = build_graph(options, saver, notice=console.print)
+        graph = build_graph(options, saver, notice=_notice_on(console))
         screen = TurnScreen(console)
         for message in _messages(console):
             try:
@@ -128,7 +128,7 @@ def chat(
                     )
                     result = run_cancellable(graph, answer, thread_id=result.thread_id, screen=screen)
             except (TurnError, EOFError, KeyboardInterrupt) as error:
-                console.print(f"{error or 'left unanswered'}", style="red", markup=False)
+                console.print(str(error) or "left unanswered", style="red", markup=False)
                 continue
             thread = result.thread_id
     if thread:
@@ -154,6 +154,10 @@ def fake_provider(
         if strict is not None:
             loaded = loaded.model_copy(update={"strict": strict})
         serve(loaded, host=host, port=port, on_ready=ready)
+
+
+def _notice_on(console: Console) -> Callable[[str], None]:
+    return lambda text: console.print(text, style="dim", markup=False, soft_wrap=True)
 
 
 def _messages(console: Console) -> Iterator[str]:

@@ -56,7 +56,7 @@ def build_graph(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Ca
     if options.uses_local_model:
         from turnflow.apps.local_model import TOY_NOTICE, LocalChatModel
 
-        notice(f"[dim]{TOY_NOTICE}[/dim]")
+        notice(TOY_NOTICE)
         model: BaseChatModel = LocalChatModel()
     else:
         name = options.model or os.environ.get("TURNFLOW_MODEL") or DEFAULT_MODEL

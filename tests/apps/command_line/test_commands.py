@@ -1,0 +1,206 @@
+"""The command as a user runs it, in a process of its own, against the fake provider."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.turns.scripted import Start, asks, call, calls, says, script
+from turnflow.apps.fake_provider import FakeProvider
+
+COMMAND = [sys.executable, "-c", "from turnflow.apps.command_line.entry import main; main()"]
+
+
+class Shell:
+    """Runs the command with a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self._environment = {
+            **{
+                key: value
+                for key, value in os.environ.items()
+                if not key.startswith(("OPENAI_", "TURNFLOW_"))
+            },
+            "TURNFLOW_HOME": str(home),
+            "COLUMNS": "200",
+        }
+
+    def use(self, provider: FakeProvider) -> None:
+        self._environment |= {"OPENAI_BASE_URL": provider.base_url, "TURNFLOW_MODEL": "fake"}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*COMMAND, *arguments],
+            env=self._environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, *arguments: str, given: str = "") -> tuple[int, str, str]:
+        process = self.start(*arguments)
+        out, err = process.communicate(given, timeout=60)
+        assert "Traceback" not in err
+        return process.returncode, out, err
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path / "home")
+
+
+def test_run_prints_the_tool_row_and_the_answer(shell: Shell, fake_provider: Start) -> None:
+    shell.use(
+        fake_provider(
+            script(calls(call("calculate", expression="6 * 7"), content="Let me see."), says("It is 42."))
+        )
+    )
+    code, out, err = shell.run("run", "What is 6 * 7?")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "Let me see."
+    assert lines[1].startswith("✓ calculate(expression=6 * 7) → 42  (")
+    assert lines[2] == "It is 42."
+
+
+def test_run_as_json(shell: Shell, fake_provider: Start) -> None:
+    shell.use(fake_provider(script(says("It is 42."))))
+    code, out, _ = shell.run("run", "Go.", "--json")
+    result: dict[str, Any] = json.loads(out)
+    assert code == 0
+    assert (result["answer"], result["outcome"]["status"], result["interrupts"]) == (
+        "It is 42.",
+        "finished",
+        [],
+    )
+
+
+def test_a_question_is_answered_by_a_later_command(shell: Shell, fake_provider: Start) -> None:
+    shell.use(
+        fake_provider(script(calls(asks("Which colour?", options=["red", "blue"])), says("Blue it is.")))
+    )
+    code, out, _ = shell.run("run", "Paint it.", "--json")
+    paused = json.loads(out)
+    assert (code, paused["outcome"]["status"]) == (0, "paused")
+    code, out, _ = shell.run("run", "--thread", paused["thread_id"], "--answer", "blue")
+    assert (code, out.splitlines()[-1]) == (0, "Blue it is.")
+    code, _, err = shell.run("run", "--thread", paused["thread_id"], "--answer", "blue")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "no question is open" in err
+
+
+def test_a_failed_turn_is_one_line_and_exit_code_1(shell: Shell, fake_provider: Start) -> None:
+    shell.use(fake_provider("authentication_refused"))
+    code, _, err = shell.run("run", "Go.")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "Incorrect API key" in err
+
+
+def test_an_empty_end_is_exit_code_1(shell: Shell, fake_provider: Start) -> None:
+    shell.use(fake_provider("forced_finish_empty"))
+    code, out, _ = shell.run("run", "Go.")
+    assert code == 1
+    assert "could not come up with an answer" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["run"], "give either a message or --answer"),
+        (["run", "hi", "--answer", "x"], "give either a message or --answer"),
+        (["run", "--answer", "x"], "--answer needs --thread"),
+        (["run", "hi", "--max-rounds", "0"], "max_rounds"),
+        (["run", "hi", "--language", "fr"], "locale"),
+        (["run", " "], "the message is empty"),
+        (["run", "hi", "--db", "/dev/null/x"], "/dev/null"),
+        (["run", "hi", "--root", "/does/not/exist"], "/does/not/exist"),
+        (["run", "hi", "--sqlite", "/does/not/exist.db"], "/does/not/exist.db"),
+        (["fake-provider", "/does/not/exist.yaml"], "/does/not/exist.yaml"),
+        (["run", "hi", "--no-such-option"], "no-such-option"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_wrong_use_is_exit_code_2(
+    shell: Shell, fake_provider: Start, arguments: list[str], complaint: str
+) -> None:
+    shell.use(fake_provider(script()))
+    code, _, err = shell.run(*arguments)
+    assert code == 2
+    assert complaint in err
+
+
+def test_chat_goes_on_until_the_end_of_input(shell: Shell, fake_provider: Start) -> None:
+    failure = {"error": {"status": 400, "message": "no such model"}}
+    shell.use(fake_provider(script(says("One."), failure, calls(asks("A?", "B?")), says("Two."))))
+    code, out, _ = shell.run("chat", given="first\n\nsecond\nthird\na\nb\n/quit\n")
+    assert code == 0
+    assert "One." in out
+    assert "no such model" in out
+    assert "? A?" in out
+    assert "Two." in out
+    assert "Go on with: turnflow chat --thread" in out
+
+
+def test_ctrl_c_cancels_the_turn_and_keeps_the_thread(shell: Shell, fake_provider: Start) -> None:
+    hang = {"reply": {"content": ["The answer ", "is"]}, "fault": {"kind": "hang", "after": 1}}
+    provider = fake_provider(script(hang, says("Hello again.")))
+    shell.use(provider)
+    process = shell.start("run", "Go.", "--thread", "t")
+    provider.wait_for_requests(1, timeout=30)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (1, "")
+    assert out.splitlines() == ["The answer ", "· cancelled (cancelled)"]
+    code, out, _ = shell.run("run", "Again.", "--thread", "t")
+    assert (code, out) == (0, "Hello again.\n")
+
+
+def test_model_output_cannot_drive_the_terminal(shell: Shell, fake_provider: Start) -> None:
+    shell.use(fake_provider(script(says("\x1b]0;evil\x07\x1b[2Jplain [red]text[/red]\u202e"))))
+    _, out, _ = shell.run("run", "Go.")
+    assert out == "]0;evil[2Jplain [red]text[/red]\n"
+
+
+def test_fake_provider_command(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "script.yaml"
+    file.write_text("steps:\n  - reply: {content: Hi.}\n")
+    process = shell.start("fake-provider", str(file), "--port", "0")
+    assert process.stdout is not None
+    base_url = process.stdout.readline().split()[2]
+    request = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    reply = httpx.post(f"{base_url}/chat/completions", json=request).json()
+    assert reply["choices"][0]["message"]["content"] == "Hi."
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_help_and_version(shell: Shell) -> None:
+    for arguments in ([], ["run", "--help"], ["chat", "--help"], ["fake-provider", "--help"]):
+        code, out, _ = shell.run(*arguments)
+        assert code in {0, 2}
+        assert "Usage" in out
+    code, out, _ = shell.run("--version")
+    assert (code, out) == (0, "0.1.0\n")
+
+
+def test_without_the_extra_the_command_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['typer'] = None; from turnflow.apps.command_line.entry import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr == "turnflow: the command needs the package 'typer': pip install 'turnflow[cli]'\n"
