@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from typing_extensions import TypedDict
 
 _CLOSER = re.compile(r"<\s*/(?=\s*checkpoint)", re.IGNORECASE)
@@ -25,8 +25,8 @@ class Fold(TypedDict):
 
 
 def effective_messages(
-    messages: Sequence[AnyMessage], folds: Iterable[Any], template: str
-) -> list[AnyMessage]:
+    messages: Sequence[BaseMessage], folds: Iterable[Any], template: str
+) -> list[BaseMessage]:
     """The transcript as folds show it: each fold's summary, untrusted, in a user message.
 
     Args:
@@ -39,7 +39,7 @@ def effective_messages(
     for fold in folds:
         by_anchor.setdefault(fold["after_id"], []).append(fold)
         hidden.update(fold["message_ids"])
-    shown: list[AnyMessage] = []
+    shown: list[BaseMessage] = []
     for message in messages:
         if message.id not in hidden:
             shown.append(message)

@@ -41,15 +41,14 @@ class Registries:
             *((name, id(policy)) for name, policy in policies.items()),
             settings.ask_user,
         )
-        if key not in self._built:
+        kept = self._built.get(key)
+        if kept is None:
             own = {getattr(tool, "name", getattr(tool, "__name__", "")) for tool in tools}
             built_in = [tool for tool in self._builtin_tools(settings) if tool.name not in own]
-            registry = ToolRegistry([*tools, *built_in], policies)
-            while len(self._built) >= self._KEPT:
-                self._built.pop(next(iter(self._built)))
             # The tools are kept beside the registry: an id stands for an object only while it lives.
-            self._built[key] = ((list(tools), list(policies.values())), registry)
-        return self._built[key][1]
+            kept = ((list(tools), list(policies.values())), ToolRegistry([*tools, *built_in], policies))
+            self._built = {**dict(list(self._built.items())[-self._KEPT + 1 :]), key: kept}
+        return kept[1]
 
 
 @dataclass(frozen=True)
@@ -67,16 +66,19 @@ class TurnResources:
     instructions: str = ""
     context: TurnContext = field(default_factory=TurnContext)
 
-    def for_run(self, context: TurnContext | Mapping[str, Any] | None) -> TurnResources:
+    def for_run(self, context: object) -> TurnResources:
         """These resources with a run's context over them.
+
+        A graph that is embedded is given its parent's context. Where that is no `TurnContext`, it may hold
+        one, as a field or a key named `turn`.
 
         Raises:
             ValueError: A setting, tool or policy in the context is wrong; the text names it.
         """
-        if context is None:
+        if not isinstance(context, TurnContext):
+            context = context.get("turn") if isinstance(context, Mapping) else getattr(context, "turn", None)
+        if not isinstance(context, TurnContext):
             return self
-        if isinstance(context, Mapping):
-            context = TurnContext(**context)
         changed = {**context.settings, **({"locale": context.locale} if context.locale else {})}
         return replace(
             self,

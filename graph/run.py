@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.constants import START
 from langgraph.errors import is_invalid_resume
 from langgraph.pregel import Pregel
-from langgraph.types import Command, Interrupt, StateSnapshot
+from langgraph.types import Command, Durability, Interrupt, StateSnapshot
 from pydantic import ValidationError
 
 from turnflow.graph.context import TurnContext
@@ -64,6 +64,7 @@ def run_turn(
     context: TurnContext | Mapping[str, Any] | None = None,
     config: RunnableConfig | None = None,
     on_event: OnEvent | None = None,
+    durability: Durability | None = None,
 ) -> TurnResult:
     """Run one turn to its end or to a question.
 
@@ -79,12 +80,14 @@ def run_turn(
         context: What this run uses.
         config: Further LangGraph configuration, such as callbacks.
         on_event: Called with each event (docs/events.md).
+        durability: When LangGraph saves a superstep; None takes its default.
 
     Raises:
         TurnError: The first round failed and nothing was gathered.
         ValueError: The input or the answer is wrong; the text says how. An open question stays open.
     """
-    return drive(_turn(graph, input, _config(graph, thread_id, config), context, on_event))
+    runner = Runner(graph, _config(graph, thread_id, config), context, on_event, durability)
+    return drive(_turn(runner, input))
 
 
 async def arun_turn(
@@ -95,22 +98,17 @@ async def arun_turn(
     context: TurnContext | Mapping[str, Any] | None = None,
     config: RunnableConfig | None = None,
     on_event: OnEvent | None = None,
+    durability: Durability | None = None,
 ) -> TurnResult:
     """Run one turn to its end or to a question, awaiting; see `run_turn`.
 
     A task that is cancelled from outside settles the turn as `cancelled` before it ends.
     """
-    return await adrive(_turn(graph, input, _config(graph, thread_id, config), context, on_event))
+    runner = Runner(graph, _config(graph, thread_id, config), context, on_event, durability)
+    return await adrive(_turn(runner, input))
 
 
-def _turn(
-    graph: Pregel[Any, Any, Any, Any],
-    given: TurnInputLike | None,
-    config: RunnableConfig,
-    context: Any,
-    on_event: OnEvent | None,
-) -> Body[TurnResult]:
-    run = Runner(graph, config, context, on_event)
+def _turn(run: Runner, given: TurnInputLike | None) -> Body[TurnResult]:
     if run.is_saved:
         snapshot = yield run.state()
         if isinstance(given, Command):
@@ -136,7 +134,7 @@ def _turn(
         outcome=values["outcome"],
         messages=values["messages"],
         interrupts=tuple(interrupts),
-        thread_id=config.get("configurable", {}).get("thread_id"),
+        thread_id=run.thread_id,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.pregel import Pregel
-from langgraph.types import Interrupt, StreamMode
+from langgraph.types import Durability, Interrupt, StreamMode
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -43,10 +43,11 @@ class Runner:
         config: RunnableConfig,
         context: Any,
         on_event: OnEvent | None,
+        durability: Durability | None,
     ) -> None:
         self._graph = graph
         self._config = config
-        self._options: dict[str, Any] = {"context": context, "version": "v2"}
+        self._options: dict[str, Any] = {"context": context, "version": "v2", "durability": durability}
         self._on_event = on_event
 
     @property

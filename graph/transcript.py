@@ -23,7 +23,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 _ID_NAMESPACE = uuid.UUID("6f0d8a52-5f0e-4b83-9d0a-1f6a3d1c7b11")
 
 
-def merge_messages(state: list[AnyMessage], writes: Sequence[Any]) -> list[AnyMessage]:
+def merge_messages(state: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessage]:
     """Merge batches of messages into the transcript; the reducer of the `messages` channel.
 
     By id: a message with a known id replaces the old one. A tool message goes behind its call, in the
@@ -34,7 +34,9 @@ def merge_messages(state: list[AnyMessage], writes: Sequence[Any]) -> list[AnyMe
         state: The transcript.
         writes: Each a message or a list of messages, in any form that LangChain takes.
     """
-    transcript = _Transcript(cast("list[AnyMessage]", convert_to_messages(state)))
+    # What the reducer gave before is typed already; only raw input is not.
+    typed = bool(state) and isinstance(state[0], BaseMessage)
+    transcript = _Transcript(cast("list[AnyMessage]", state if typed else convert_to_messages(state)))
     for write in writes:
         items = write if isinstance(write, list) else [write]
         for message in convert_to_messages(items):

@@ -37,11 +37,12 @@ def _start(state: TurnState, run: NodeRun) -> Body[Update]:
     messages = list(state.get("messages", []))
     resources = run.resources
     rounds = max(resources.settings.max_rounds, resources.registry.min_rounds())
-    turn = new_turn(messages, state.get("turn") or {}, thread_id=run.thread_id, max_rounds=rounds)
+    old = state.get("turn") or {}
+    turn = new_turn(messages, old, thread_id=run.thread_id, max_rounds=rounds)
     run.emitter(turn).emit("turn.started", input_id=turn["input_id"])
     said = yield from run.hook("on_turn_start", turn)
     return {
-        "messages": close_open_calls(messages, resources.prompts.text("result", "superseded")),
+        "messages": close_open_calls(messages, old, resources.prompts.text("result", "superseded")),
         "turn": _told(turn, "on_turn_start", said),
         "batch": NO_BATCH,
         "step": {},

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from typing_extensions import TypedDict
 
 from turnflow.graph.folds import effective_messages
@@ -31,7 +31,7 @@ class PlanInput:
         bridge: What stands for the answer of a turn that was given up behind its tool results.
     """
 
-    messages: Sequence[AnyMessage]
+    messages: Sequence[BaseMessage]
     system: str = ""
     folds: Sequence[dict[str, Any]] = ()
     tools: Sequence[str] = ()
@@ -64,7 +64,7 @@ def plan_context(plan: PlanInput) -> tuple[list[BaseMessage], Manifest]:
     The assistant's messages go back as the model wrote them, its think tags included.
     """
     shown = effective_messages(plan.messages, plan.folds, plan.fold_text)
-    system: list[BaseMessage] = [SystemMessage(content=plan.system)] if plan.system else []
+    system = [SystemMessage(content=plan.system)] if plan.system else []
     request = project([*system, *(_as_written(message) for message in shown)], bridge=plan.bridge)
     told = SEPARATOR.join(directive["text"] for directive in plan.directives)
     if told:
@@ -78,10 +78,10 @@ def plan_context(plan: PlanInput) -> tuple[list[BaseMessage], Manifest]:
         "prompt_version": plan.prompt_version,
         "prompt_hash": hashlib.sha256(plan.system.encode()).hexdigest()[:16],
     }
-    return list(request), manifest
+    return request, manifest
 
 
-def _as_written(message: AnyMessage) -> AnyMessage:
+def _as_written(message: BaseMessage) -> BaseMessage:
     """An assistant message as the model wrote it; other messages as they are."""
     own = message.additional_kwargs.get("turnflow") if isinstance(message, AIMessage) else None
     if own is None:
@@ -92,7 +92,7 @@ def _as_written(message: AnyMessage) -> AnyMessage:
     )
 
 
-def _tell(request: list[AnyMessage], text: str, *, apart: bool) -> None:
+def _tell(request: list[BaseMessage], text: str, *, apart: bool) -> None:
     """Put a directive into the last user message, or `apart` behind everything."""
     if not apart:
         for index in range(len(request) - 1, -1, -1):

@@ -7,7 +7,6 @@ from typing import Any
 
 from langchain_core.messages import (
     AIMessage,
-    AnyMessage,
     BaseMessage,
     HumanMessage,
     SystemMessage,
@@ -20,7 +19,7 @@ SEPARATOR = "\n\n"
 BRIDGE = "(no answer)"
 
 
-def project(messages: Iterable[BaseMessage], *, bridge: str = BRIDGE) -> list[AnyMessage]:
+def project(messages: Iterable[BaseMessage], *, bridge: str = BRIDGE) -> list[BaseMessage]:
     """Messages in an order and a shape that strict providers accept.
 
     One system message, first. No two user messages and no two plain assistant messages in a row: their
@@ -29,7 +28,7 @@ def project(messages: Iterable[BaseMessage], *, bridge: str = BRIDGE) -> list[An
     never stands right behind a tool message: where a turn was given up there, the assistant says `bridge`.
     """
     system: list[SystemMessage] = []
-    rest: list[AnyMessage] = []
+    rest: list[BaseMessage] = []
     for message in _paired(list(messages)):
         if not _says_something(message):
             continue
@@ -39,14 +38,14 @@ def project(messages: Iterable[BaseMessage], *, bridge: str = BRIDGE) -> list[An
             if isinstance(message, HumanMessage) and rest and isinstance(rest[-1], ToolMessage):
                 rest.append(AIMessage(content=bridge))
             _append(rest, message)
-    head: list[AnyMessage] = []
+    head: list[BaseMessage] = []
     if system:
         content = _join([message.content for message in system])
         head.append(SystemMessage(content=content))
     return head + rest
 
 
-def _append(messages: list[AnyMessage], message: AnyMessage) -> None:
+def _append(messages: list[BaseMessage], message: BaseMessage) -> None:
     last = messages[-1] if messages else None
     if isinstance(message, HumanMessage) and isinstance(last, HumanMessage):
         messages[-1] = last.model_copy(update={"content": _join([last.content, message.content])})
@@ -57,7 +56,7 @@ def _append(messages: list[AnyMessage], message: AnyMessage) -> None:
         messages.append(message)
 
 
-def _paired(messages: Sequence[BaseMessage]) -> list[AnyMessage]:
+def _paired(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Messages without calls that have no result right behind them, and without results that have no call."""
     kept: list[Any] = []
     index = 0

@@ -66,8 +66,7 @@ def input_message(messages: Sequence[AnyMessage], old: dict[str, Any]) -> HumanM
     return user
 
 
-def close_open_calls(messages: Sequence[AnyMessage], text: str) -> list[ToolMessage]:
+def close_open_calls(messages: Sequence[AnyMessage], old: dict[str, Any], text: str) -> list[ToolMessage]:
     """Results for the calls that an abandoned turn left open, so that the transcript is valid again."""
-    return [
-        result_message("abandoned", call["id"] or "", call["name"], text) for call in open_calls(messages)
-    ]
+    turn_id = old.get("id", "before")
+    return [result_message(turn_id, call["id"] or "", call["name"], text) for call in open_calls(messages)]

@@ -86,8 +86,9 @@ def test_after_classify(given: Any, where: str) -> None:
 
 
 def test_a_wave_is_one_task_a_call() -> None:
-    given = state(decide("tool"), planned("1", 0, done=True), planned("2", 1), planned("3", 1), planned("4", 2))
+    calls = [planned("1", 0, done=True), planned("2", 1), planned("3", 1), planned("4", 2)]
+    given = state(decide("tool"), *calls)
     for route in (after_assemble, after_classify):
-        sends = route({**given, "decision": decide("tool")})
+        sends = route(given)
         assert all(isinstance(send, Send) for send in sends)
         assert [send.arg["call"]["id"] for send in sends if isinstance(send, Send)] == ["2", "3"]

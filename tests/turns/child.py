@@ -30,7 +30,9 @@ def main(db: str, base_url: str, folder: str, mode: str, *rest: str) -> None:
             time.sleep(60)
         return result
 
-    given: Any = {"answer": lambda: Command(resume=rest[0]), "continue": lambda: None}.get(mode, lambda: rest[0])()
+    given: Any = {"answer": lambda: Command(resume=rest[0]), "continue": lambda: None}.get(
+        mode, lambda: rest[0]
+    )()
     with open_saver(db) as saver:
         model = OpenAICompatibleChat(model="fake", base_url=base_url, max_retries=0)
         graph = build_turn_graph(model, [quick, slow], checkpointer=saver)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -218,7 +218,7 @@ def check_laws(played: Played, *, resumed: bool = False) -> None:
     assert played.events[-1]["outcome"] == played.outcome
 
 
-def check_transcript(messages: list[BaseMessage], *, paused: bool = False) -> None:
+def check_transcript(messages: Sequence[BaseMessage], *, paused: bool = False) -> None:
     """Each call has exactly one result, right behind its message, in the model's order."""
     index = 0
     while index < len(messages):

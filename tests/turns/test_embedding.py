@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk
@@ -11,7 +12,7 @@ from langgraph.types import Command
 
 from tests.turns.scripted import Start, asks, call, calls, says, script
 from tests.turns.stage import Stage, check_transcript
-from turnflow import build_turn_graph
+from turnflow import TurnContext, build_turn_graph
 
 
 def parent(stage: Stage, provider: Any, **options: Any) -> Any:
@@ -59,9 +60,7 @@ def test_a_pause_inside_a_parent(bare_stage: Stage, fake_provider: Start) -> Non
     check_transcript(result["messages"][:-1])
 
 
-def test_events_reach_a_parent_that_streams_subgraphs(
-    bare_stage: Stage, fake_provider: Start
-) -> None:
+def test_events_reach_a_parent_that_streams_subgraphs(bare_stage: Stage, fake_provider: Start) -> None:
     graph = parent(bare_stage, fake_provider(script(says("One two."))))
     given = {"messages": [("user", "a")]}
     config = {"configurable": {"thread_id": "p"}}
@@ -81,3 +80,25 @@ def test_events_reach_a_parent_that_streams_subgraphs(
         p["data"][0] for p in parts if p["type"] == "messages" and isinstance(p["data"][0], AIMessageChunk)
     ]
     assert "".join(str(chunk.content) for chunk in chunks) == "One two."
+
+
+def test_a_parents_own_context_may_hold_the_turns(bare_stage: Stage, fake_provider: Start) -> None:
+    @dataclass
+    class Parents:
+        name: str
+        turn: TurnContext | None = None
+
+    provider = fake_provider(script(says("One."), says("Two.")))
+    builder = StateGraph(MessagesState, context_schema=Parents)
+    builder.add_node("turn", build_turn_graph(bare_stage.model(provider)))
+    builder.add_edge(START, "turn")
+    graph: Any = builder.compile()
+    for turn in (None, TurnContext(instructions="Be kind.")):
+        given = {"messages": [("user", "a")]}
+        context = Parents("ann", turn)
+        if bare_stage.mode == "sync":
+            graph.invoke(given, context=context)
+        else:
+            bare_stage.run(graph.ainvoke(given, context=context))
+    prompts = [request["messages"][0]["content"] for request in provider.requests]
+    assert ["Be kind." in prompt for prompt in prompts] == [False, True]

@@ -31,7 +31,12 @@ class Child:
         db = str(self._folder / "t.sqlite")
         command = [sys.executable, "-m", "tests.turns.child", db, self._provider.base_url, str(self._folder)]
         return subprocess.Popen(
-            [*command, *arguments], cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*command, *arguments],
+            cwd=ROOT,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
 
     def run(self, *arguments: str, strict: bool = False) -> dict[str, Any]:
@@ -58,8 +63,12 @@ class Child:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_question_is_answered_in_another_process(tmp_path: Path, fake_provider: Start, *, strict: bool) -> None:
-    provider = fake_provider(script(calls(call("quick", "c1", name="q"), asks("Sure?", call_id="c2")), says("Done.")))
+def test_a_question_is_answered_in_another_process(
+    tmp_path: Path, fake_provider: Start, *, strict: bool
+) -> None:
+    provider = fake_provider(
+        script(calls(call("quick", "c1", name="q"), asks("Sure?", call_id="c2")), says("Done."))
+    )
     child = Child(tmp_path, provider)
     assert child.run("sync", "Go.", strict=strict)["status"] == "paused"
     done = child.run("answer", "yes", strict=strict)

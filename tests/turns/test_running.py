@@ -65,7 +65,8 @@ def test_empty_input_is_refused(stage: Stage, fake_provider: Start, given: Any) 
 
 def test_resuming_needs_a_saver(bare_stage: Stage, fake_provider: Start) -> None:
     graph = bare_stage.graph(fake_provider(script()))
-    for given in (None, Command(resume="x")):
+    both: list[Any] = [None, Command(resume="x")]
+    for given in both:
         with pytest.raises(ValueError, match="checkpointer"):
             run(bare_stage, graph, given)
 
@@ -160,7 +161,7 @@ def test_token_cancels(stage: Stage, fake_provider: Start, when: str) -> None:
         assert result.messages[-1].additional_kwargs["turnflow"]["partial"]
     else:
         assert result.answer == "The turn was cancelled."
-        assert [m.content for m in result.messages if m.type == "tool"][1].startswith("Cancelled")
+        assert str([m.content for m in result.messages if m.type == "tool"][1]).startswith("Cancelled")
 
 
 def test_a_cancelled_thread_takes_the_next_message(stage: Stage, fake_provider: Start) -> None:

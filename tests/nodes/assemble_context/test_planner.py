@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
-    AnyMessage,
     BaseMessage,
     HumanMessage,
     SystemMessage,
@@ -31,7 +30,7 @@ MESSAGES: st.SearchStrategy[Any] = st.one_of(
 )
 
 
-def check_strict(messages: list[AnyMessage]) -> None:
+def check_strict(messages: list[BaseMessage]) -> None:
     waiting: set[str] = set()
     before: BaseMessage | None = None
     for message in messages:
