@@ -63,7 +63,7 @@ def build_turn_graph(
         protocol: How a reply says what it wants; `native` are the provider's tool calls.
         behaviour: Name of a behaviour in `prompts`; its text is the system prompt.
         instructions: The caller's own instructions, in the system prompt behind the behaviour's text.
-        provider_profile: What the provider can do; None takes the defaults.
+        provider_profile: What the provider can do; None takes the model's own, else the defaults.
         settings: Limits and switches.
         checkpointer: A saver; None inherits the parent's when the graph is embedded.
         store: A LangGraph store, handed to tools that ask for one.
@@ -81,12 +81,13 @@ def build_turn_graph(
         tools=list(tools),
         policies=dict(policies or {}),
         settings=TurnSettings.model_validate(settings or {}),
-        profile=ProviderProfile.model_validate(provider_profile or {}),
+        given_profile=None if provider_profile is None else ProviderProfile.model_validate(provider_profile),
         behaviour=behaviour,
         instructions=instructions,
     )
     resources.prompts.behaviour(behaviour)
-    resources.registries.of(resources.tools, resources.policies, resources.settings)
+    registry = resources.registries.of(resources.tools, resources.policies, resources.settings)
+    registry.check_policies(resources.policies)
     return _joined(resources).compile(checkpointer=checkpointer, store=store, name=name)
 
 

@@ -26,7 +26,6 @@ EventType = Literal[
     "nudge",
     "folded",
     "usage",
-    "degraded",
     "paused",
     "resumed",
     "sources",

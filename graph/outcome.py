@@ -46,8 +46,9 @@ class Outcome(TypedDict):
     turn_id: str
     status: Status
     stop_reason: str
-    """What ended the turn: the model's finish reason, or one of `rounds`, `tool_calls`, `terminate`,
-    `question`, `cancelled`, `empty_reply`, `thinking_only`, `context_too_long`, `provider_error`."""
+    """What ended the turn: the model's finish reason (`stop`, say, or whatever the provider calls it), or one
+    of `length`, `rounds`, `call_limit`, `terminate`, `question`, `interrupt`, `cancelled`, `empty_reply`,
+    `thinking_only`, `content_filter`, `context_too_long`, `provider_error`."""
     rounds: int
     tool_calls: int
     usage: Usage
@@ -59,7 +60,7 @@ class Outcome(TypedDict):
 
 
 class TurnError(Exception):
-    """The first round failed and nothing was gathered: there is no answer to give.
+    """A request failed and the turn had gathered nothing yet: there is no answer to give.
 
     Attributes:
         outcome: The outcome, with status `provider_error` and the failure under `error`. The transcript

@@ -22,7 +22,6 @@ class ProviderProfile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = "default"
     native_tools: bool = True
     """The model takes `tools` in the request. If False, no tools are offered."""
     think_tags: tuple[str, ...] = THINK_TAGS

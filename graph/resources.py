@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
@@ -40,6 +40,7 @@ class Registries:
             *(id(tool) for tool in tools),
             *((name, id(policy)) for name, policy in policies.items()),
             settings.ask_user,
+            settings.locale,
         )
         kept = self._built.get(key)
         if kept is None:
@@ -61,7 +62,7 @@ class TurnResources:
     tools: Sequence[Tool] = ()
     policies: Policies = field(default_factory=dict)
     settings: TurnSettings = field(default_factory=TurnSettings)
-    profile: ProviderProfile = field(default_factory=ProviderProfile)
+    given_profile: ProviderProfile | None = None
     behaviour: str = "chat"
     instructions: str = ""
     context: TurnContext = field(default_factory=TurnContext)
@@ -79,11 +80,14 @@ class TurnResources:
             context = context.get("turn") if isinstance(context, Mapping) else getattr(context, "turn", None)
         if not isinstance(context, TurnContext):
             return self
+        tools = self.tools if context.tools is None else list(context.tools)
         changed = {**context.settings, **({"locale": context.locale} if context.locale else {})}
+        if context.policies:
+            self.registries.of(tools, {}, self.settings).check_policies(context.policies)
         return replace(
             self,
             model=context.model if context.model is not None else context.model_name or self.model,
-            tools=self.tools if context.tools is None else list(context.tools),
+            tools=tools,
             policies={**self.policies, **(context.policies or {})},
             settings=TurnSettings.model_validate({**self.settings.model_dump(), **changed})
             if changed
@@ -110,7 +114,17 @@ class TurnResources:
                 "no model: pass model= to build_turn_graph or TurnContext, or set TURNFLOW_MODEL "
                 "(with OPENAI_API_KEY, and OPENAI_BASE_URL for another endpoint than OpenAI's)"
             )
-        return self.make_model(model, self.profile) if isinstance(model, str) else model
+        if isinstance(model, str):
+            return self.make_model(model, self.given_profile or ProviderProfile())
+        if self.given_profile is not None and hasattr(model, "provider_profile"):
+            return cast("BaseChatModel", model).model_copy(update={"provider_profile": self.given_profile})
+        return model
+
+    @property
+    def profile(self) -> ProviderProfile:
+        """What the provider can do: as the graph was told, else as the model itself says."""
+        own = getattr(self.model, "provider_profile", None)
+        return self.given_profile or (own if isinstance(own, ProviderProfile) else ProviderProfile())
 
     @property
     def prompts(self) -> Prompts:

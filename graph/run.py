@@ -21,8 +21,9 @@ from pydantic import ValidationError
 from turnflow.graph.context import TurnContext
 from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, adrive, drive
-from turnflow.graph.outcome import Outcome, TurnError
+from turnflow.graph.outcome import Outcome, TurnError, make_outcome
 from turnflow.graph.runner import OnEvent, Runner
+from turnflow.graph.text import storable
 from turnflow.graph.transcript import last_user_message
 
 logger = logging.getLogger("turnflow")
@@ -83,7 +84,7 @@ def run_turn(
         durability: When LangGraph saves a superstep; None takes its default.
 
     Raises:
-        TurnError: The first round failed and nothing was gathered.
+        TurnError: A request failed and the turn had gathered nothing yet.
         ValueError: The input or the answer is wrong; the text says how. An open question stays open.
     """
     runner = Runner(graph, _config(graph, thread_id, config), context, on_event, durability)
@@ -109,16 +110,7 @@ async def arun_turn(
 
 
 def _turn(run: Runner, given: TurnInputLike | None) -> Body[TurnResult]:
-    if run.is_saved:
-        snapshot = yield run.state()
-        if isinstance(given, Command):
-            _check_resume(given, snapshot)
-        elif given is None:
-            _check_open(snapshot)
-        elif is_unfinished(snapshot):
-            yield from _finish(run)
-    elif given is None or isinstance(given, Command):
-        raise ValueError("only a thread can be gone on with: build the graph with a checkpointer")
+    yield from _prepare(run, given)
     try:
         values, interrupts = yield run.run(_as_input(given))
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -129,13 +121,27 @@ def _turn(run: Runner, given: TurnInputLike | None) -> Body[TurnResult]:
         if is_invalid_resume(error):
             raise ValueError(f"the answer does not fit the question: {_problems(error)}") from error
         raise
-    return TurnResult(
-        answer=values["answer"],
-        outcome=values["outcome"],
-        messages=values["messages"],
-        interrupts=tuple(interrupts),
-        thread_id=run.thread_id,
-    )
+    outcome = values["outcome"]
+    if interrupts and outcome.get("status") != "paused":
+        # A tool interrupted the graph by itself: no node could say so in the state.
+        snapshot = yield run.state()
+        outcome = make_outcome(snapshot.values["turn"], "paused", "interrupt")
+    return TurnResult(values["answer"], outcome, values["messages"], tuple(interrupts), run.thread_id)
+
+
+def _prepare(run: Runner, given: TurnInputLike | None) -> Body[None]:
+    """Look at the thread before the input goes in: it may have to be refused, or to wait for another turn."""
+    if not run.is_saved:
+        if given is None or isinstance(given, Command):
+            raise ValueError("only a thread can be gone on with: build the graph with a checkpointer")
+        return
+    snapshot = yield run.state()
+    if isinstance(given, Command):
+        _check_resume(given, snapshot)
+    elif given is None:
+        _check_open(snapshot)
+    elif is_unfinished(snapshot):
+        yield from _finish(run)
 
 
 def is_unfinished(snapshot: StateSnapshot) -> bool:
@@ -198,7 +204,7 @@ def _as_input(given: TurnInputLike | None) -> Any:
     if isinstance(given, str):
         if not given.strip():
             raise ValueError('the message is empty; say something, such as "hello"')
-        return {"messages": [HumanMessage(content=given)]}
+        return {"messages": [HumanMessage(content=storable(given))]}
     return {"messages": given if isinstance(given, list) else [given]}
 
 

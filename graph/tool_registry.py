@@ -58,8 +58,8 @@ class ToolRegistry:
     """The tools of a turn, in the order in which they were given.
 
     Raises:
-        ValueError: A tool without name, description or valid JSON Schema; a name or alias that is taken;
-            a policy for a tool that does not exist. The text names the tool and the mend.
+        ValueError: A tool without name, description or valid JSON Schema; a name or alias that is taken.
+            The text names the tool and the mend.
     """
 
     def __init__(
@@ -72,10 +72,6 @@ class ToolRegistry:
         given = {name: ToolPolicy.model_validate(policy) for name, policy in (policies or {}).items()}
         for item in tools:
             self._register(item, given)
-        unknown = set(given) - set(self._by_name)
-        if unknown:
-            have = ", ".join(self._by_name) or "none"
-            raise ValueError(f"policies: no tool is named {min(unknown)!r}; the tools are: {have}")
 
     def _register(self, item: BaseTool | Callable[..., Any], policies: Mapping[str, ToolPolicy]) -> None:
         tool = _as_tool(item)
@@ -114,6 +110,17 @@ class ToolRegistry:
         """Up to `count` names that look most like `name`; the first tools where none does."""
         close = difflib.get_close_matches(name.strip().lower()[:64], self.names, n=count, cutoff=0.4)
         return close or self.names[:count]
+
+    def check_policies(self, names: Iterable[str]) -> None:
+        """Refuse policies of tools that do not exist.
+
+        Raises:
+            ValueError: The text names the policy and the tools that there are.
+        """
+        unknown = sorted(set(names) - set(self._by_name))
+        if unknown:
+            have = ", ".join(self._by_name) or "none"
+            raise ValueError(f"policies: no tool is named {unknown[0]!r}; the tools are: {have}")
 
     def available(self, context: Any) -> ToolRegistry:
         """The tools that exist in this context."""

@@ -13,6 +13,8 @@ from typing_extensions import TypedDict
 from turnflow.graph.folds import effective_messages
 from turnflow.nodes.assemble_context.projection import BRIDGE, SEPARATOR, project
 
+GO_ON = "Go on."
+
 
 @dataclass(frozen=True)
 class PlanInput:
@@ -29,6 +31,8 @@ class PlanInput:
         prompt_version: Version of the texts, for the manifest.
         fold_text: Fence of a fold's summary, with `{text}`.
         bridge: What stands for the answer of a turn that was given up behind its tool results.
+        go_on: What the user says where the transcript ends with an assistant's text, as it may in a parent
+            graph: a strict provider wants the last word to be the user's or a tool's.
     """
 
     messages: Sequence[BaseMessage]
@@ -40,6 +44,7 @@ class PlanInput:
     prompt_version: str = ""
     fold_text: str = "{text}"
     bridge: str = BRIDGE
+    go_on: str = GO_ON
 
 
 class Manifest(TypedDict):
@@ -67,6 +72,8 @@ def plan_context(plan: PlanInput) -> tuple[list[BaseMessage], Manifest]:
     system = [SystemMessage(content=plan.system)] if plan.system else []
     request = project([*system, *(_as_written(message) for message in shown)], bridge=plan.bridge)
     told = SEPARATOR.join(directive["text"] for directive in plan.directives)
+    if not plan.continuing and request and _is_plain_reply(request[-1]):
+        request.append(HumanMessage(content=plan.go_on))
     if told:
         _tell(request, told, apart=plan.continuing)
     shown_ids = {message.id for message in shown}
@@ -79,6 +86,10 @@ def plan_context(plan: PlanInput) -> tuple[list[BaseMessage], Manifest]:
         "prompt_hash": hashlib.sha256(plan.system.encode()).hexdigest()[:16],
     }
     return request, manifest
+
+
+def _is_plain_reply(message: BaseMessage) -> bool:
+    return isinstance(message, AIMessage) and not message.tool_calls
 
 
 def _as_written(message: BaseMessage) -> BaseMessage:

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from turnflow.graph.outcome import NO_USAGE
-from turnflow.graph.transcript import last_user_message, open_calls, result_message
+from turnflow.graph.transcript import last_user_message, open_calls, result_message, turn_messages
 
 
 def starts_turn(messages: Sequence[AnyMessage], turn: dict[str, Any]) -> bool:
@@ -29,8 +29,10 @@ def new_turn(
         ValueError: The input brings no new user message.
     """
     user = input_message(messages, old)
+    # A parent may send the same user message again, behind what others made of it.
+    behind = len(turn_messages(messages, user.id))
     return {
-        "id": f"turn-{user.id}",
+        "id": f"turn-{user.id}-{behind}" if behind else f"turn-{user.id}",
         "session_id": thread_id or str(uuid.uuid4()),
         "input_id": user.id,
         "message_id": "",

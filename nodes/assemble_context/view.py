@@ -31,6 +31,7 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
             prompt_version=prompts.version,
             fold_text=prompts.text("context", "checkpoint", text="{text}"),
             bridge=prompts.text("context", "bridge"),
+            go_on=prompts.text("context", "go_on"),
         )
     )
     return {"messages": messages, "tools": tools, "manifest": manifest}

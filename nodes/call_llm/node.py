@@ -32,7 +32,7 @@ class CallLLM:
         """Call the model once.
 
         Raises:
-            TurnError: The first round failed and nothing was gathered.
+            TurnError: The request failed and the turn had gathered nothing yet.
         """
         turn = state["turn"]
         view = state.get("view") or self._plan_view(state, run.resources)
@@ -49,7 +49,7 @@ def _read_reply(
 ) -> Body[tuple[Step, Usage, Exception | None]]:
     turn, resources = state["turn"], run.resources
     message_id = turn["message_id"]
-    so_far = message_of(state["messages"], message_id)
+    so_far = message_of(state["messages"], message_id) if turn["continuing"] else None
     reading = Reading(
         resources.profile,
         after="".join(iter_text(so_far.content)) if so_far else "",

@@ -18,6 +18,9 @@ from turnflow.graph.profile import ProviderProfile
 from turnflow.nodes.call_llm.call_assembly import CallAssembler
 from turnflow.nodes.call_llm.provider_errors import PrematureEndError
 
+SILENCE_SECONDS = 120.0
+"""How long an endpoint may keep silent, before or within a reply, unless `timeout` says otherwise."""
+
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -27,7 +30,8 @@ class OpenAICompatibleChat(ChatOpenAI):
     `model`, `base_url` and `api_key` come from the arguments, else from `TURNFLOW_MODEL`, `OPENAI_BASE_URL`
     and `OPENAI_API_KEY`; an endpoint of one's own needs no key. What it adds: reasoning fields are read,
     and sent back as the profile says; usage is asked for in the stream; tool-call deltas come out in one
-    clean form whatever the gateway makes of them; a stream that ends without a finish reason is an error.
+    clean form whatever the gateway makes of them; a stream that ends without a finish reason is an error; an
+    endpoint that keeps silent for two minutes is given up.
     """
 
     provider_profile: ProviderProfile = Field(default_factory=ProviderProfile, exclude=True)
@@ -39,6 +43,8 @@ class OpenAICompatibleChat(ChatOpenAI):
         if not {"model", "model_name"} & values.keys() and (name := os.environ.get("TURNFLOW_MODEL")):
             values["model"] = name
         values.setdefault("stream_usage", True)
+        if not {"timeout", "request_timeout"} & values.keys():
+            values["timeout"] = SILENCE_SECONDS
         base_url = values.get("base_url") or values.get("openai_api_base")
         if base_url is None and (base_url := os.environ.get("OPENAI_BASE_URL")):
             values["base_url"] = base_url

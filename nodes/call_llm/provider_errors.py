@@ -6,6 +6,7 @@ import re
 from typing import Any, Literal
 
 from turnflow.graph.outcome import ErrorInfo
+from turnflow.graph.text import storable
 
 Failure = Literal["provider_error", "context_too_long", "content_filter"]
 
@@ -29,7 +30,7 @@ class PrematureEndError(Exception):
 def describe_error(error: BaseException) -> ErrorInfo:
     """The failure as plain data, its text shortened."""
     status = getattr(error, "status_code", None)
-    message = " ".join(str(error).split()) or type(error).__name__
+    message = storable(" ".join(str(error).split())) or type(error).__name__
     return {
         "type": type(error).__name__,
         "message": message[:MAX_MESSAGE],

@@ -10,7 +10,8 @@ from typing_extensions import TypedDict
 
 from turnflow.graph.outcome import ErrorInfo
 from turnflow.graph.profile import ProviderProfile
-from turnflow.nodes.call_llm.call_assembly import CallAssembler
+from turnflow.graph.text import SurrogateJoiner, storable
+from turnflow.nodes.call_llm.call_assembly import AssembledCall, CallAssembler
 from turnflow.nodes.call_llm.chunks import (
     chunk_calls,
     chunk_finish_reason,
@@ -46,6 +47,8 @@ class Reading:
         self._reader = ReplyReader(profile=profile, after=after)
         self._assembler = CallAssembler()
         self._taken_ids = taken_ids
+        self._text = SurrogateJoiner()
+        self._reasoning_text = SurrogateJoiner()
         self._reasoning: list[str] = []
         self._finish_reason = ""
         self._retracted = False
@@ -53,10 +56,10 @@ class Reading:
     def feed(self, chunk: BaseMessage) -> list[ReplyEvent]:
         """Read a chunk."""
         events: list[ReplyEvent] = []
-        if reasoning := chunk_reasoning(chunk):
+        if reasoning := self._reasoning_text.feed(chunk_reasoning(chunk)):
             self._reasoning.append(reasoning)
             events += self._reader.feed_thinking(reasoning)
-        if text := chunk_text(chunk):
+        if text := self._text.feed(chunk_text(chunk)):
             events += self._reader.feed(text)
         self._assembler.feed(chunk_calls(chunk))
         self._finish_reason = chunk_finish_reason(chunk) or self._finish_reason
@@ -64,7 +67,8 @@ class Reading:
 
     def close(self) -> list[ReplyEvent]:
         """Read the end of the stream."""
-        return self._seen(self._reader.close())
+        events = self._reader.feed(rest) if (rest := self._text.close()) else []
+        return self._seen(events + self._reader.close())
 
     def step(self, message_id: str, *, stop: Stop = "", error: ErrorInfo | None = None) -> Step:
         """The reply; after `close`. The calls of a reply that ended early were never complete."""
@@ -76,7 +80,7 @@ class Reading:
             "raw": reply["raw"],
             "thinking": reply["thinking"],
             "reasoning": "".join(self._reasoning),
-            "calls": [dict(call) for call in calls],
+            "calls": [_storable_call(call) for call in calls],
             "finish_reason": self._finish_reason,
             "retracted": self._retracted,
             "stop": stop,
@@ -88,3 +92,12 @@ class Reading:
             if event["kind"] == "retract":
                 self._retracted = True
         return events
+
+
+def _storable_call(call: AssembledCall) -> dict[str, Any]:
+    return {
+        **call,
+        "id": storable(call["id"]),
+        "name": storable(call["name"]),
+        "arguments": storable(call["arguments"]),
+    }

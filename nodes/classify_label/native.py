@@ -11,8 +11,8 @@ from turnflow.graph.settings import TurnSettings
 def decide_native(step: dict[str, Any], turn: dict[str, Any], settings: TurnSettings) -> dict[str, Any]:
     """What a reply asks for (docs/turn.md). Pure.
 
-    The key of a `continue` decision names why: `truncated` or `broken_off` go on with the same text,
-    `finish` asks for the answer without tools.
+    A `continue` decision goes on with the same text, its key says why: `truncated` or `broken_off`. An
+    `intermediate` one asks for the answer without tools.
     """
     if ended := _ended_early(step):
         return ended

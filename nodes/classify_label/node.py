@@ -75,8 +75,9 @@ def _settled(state: TurnState, decision: dict[str, Any]) -> Update:
     cut_off = decision["key"] in {"truncated", "broken_off"} or decision["kind"] == "stop"
     message = reply_message(step, so_far=_so_far(state), calls=(), partial=cut_off)
     if step["error"]:
-        turn["degradations"] = [*turn["degradations"], "provider_error"]
         turn["error"] = step["error"]
+    if step["stop"] == "provider_error" and "provider_error" not in turn["degradations"]:
+        turn["degradations"] = [*turn["degradations"], "provider_error"]
     if decision["kind"] == "intermediate":
         turn |= {"phase": "finish", "finish_cause": decision["key"]}
     update: Update = {"decision": decision, "step": _slim(step), "turn": turn}
@@ -92,7 +93,7 @@ def _announce(message: AIMessage | None, step: dict[str, Any]) -> None:
 
 
 def _so_far(state: TurnState) -> AIMessage | None:
-    return message_of(state["messages"], state["step"]["message_id"])
+    return message_of(state["messages"], state["step"]["message_id"]) if state["turn"]["continuing"] else None
 
 
 def _slim(step: dict[str, Any]) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def _limit(calls: list[_Read], turn: dict[str, Any], resources: TurnResources) -
         return {}
     for call in left:
         call.refusal = prompts.text("result", "turn_limit", limit=settings.max_tool_calls)
-    return {"phase": "finish", "finish_cause": "tool_calls"}
+    return {"phase": "finish", "finish_cause": "call_limit"}
 
 
 def _waves(calls: list[_Read]) -> list[BatchCall]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from langgraph.errors import GraphBubbleUp
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
@@ -18,7 +18,7 @@ from turnflow.nodes.dispatch_tools.ask_user import answer_schema, question_value
 from turnflow.nodes.dispatch_tools.execute import ToolEnd, ToolRun
 from turnflow.nodes.dispatch_tools.injection import inject
 from turnflow.nodes.dispatch_tools.parallel import Slot
-from turnflow.nodes.dispatch_tools.results import Rendered, render, render_failure
+from turnflow.nodes.dispatch_tools.results import Rendered, plain_json, render, render_failure
 
 
 class Dispatched(TypedDict):
@@ -54,7 +54,9 @@ def _ask(call: BatchCall, emitter: Emitter, run: NodeRun) -> tuple[str, Rendered
         return "asked", Rendered(run.resources.prompts.text("result", "asked"), report={"asked": True})
     answer = interrupt(question_value(call["id"], questions), response_schema=answer_schema(questions))
     emitter.emit("resumed", tool_call_id=call["id"])
-    return "ok", Rendered(render_answers(questions, answer, run.resources.prompts))
+    resources = run.resources
+    text = render_answers(questions, answer, resources.prompts)
+    return "ok", render(text, max_chars=resources.settings.max_result_chars, prompts=resources.prompts)
 
 
 def _run_tool(
@@ -74,10 +76,16 @@ def _run_tool(
     slot = Slot(turn["id"], resources.settings.max_parallel_tools)
     yield slot
     try:
+        if resources.cancelled:
+            return "cancelled", Rendered(resources.prompts.text("result", "cancelled"), ok=False)
         emitter.emit("tool.started", tool_call_id=call["id"], name=call["name"])
         end = yield ToolRun(registered.tool, request, run.config, timeout=timeout, cancel=resources.cancel)
     finally:
         slot.release()
+    if isinstance(end.error, GraphInterrupt):  # the tool interrupted the graph itself
+        values = [plain_json(interrupt.value) for interrupt in end.error.args[0]]
+        emitter.emit("paused", tool_call_id=call["id"], values=values)
+        yield from run.hook("on_pause", turn, tool_call_id=call["id"], values=values)
     return _ended(end, timeout, max_chars, run)
 
 
@@ -88,7 +96,7 @@ def _ended(end: ToolEnd, timeout: float, max_chars: int, run: NodeRun) -> tuple[
             return "cancelled", Rendered(prompts.text("result", "cancelled"), ok=False)
         return "timeout", Rendered(prompts.text("result", "timeout", seconds=timeout), ok=False)
     if isinstance(end.error, GraphBubbleUp):
-        raise end.error  # the tool interrupted the graph itself
+        raise end.error
     if end.error is not None:
         return "error", render_failure(type(end.error).__name__, str(end.error), prompts)
     rendered = render(end.value, max_chars=max_chars, prompts=prompts)

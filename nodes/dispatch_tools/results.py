@@ -11,6 +11,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command
 
+from turnflow.graph.text import storable
 from turnflow.graph.tool_policy import ToolOutput
 from turnflow.prompts import Prompts
 
@@ -33,7 +34,7 @@ def render(value: Any, *, max_chars: int, prompts: Prompts) -> Rendered:
     if isinstance(value, ToolOutput):
         report = {
             "sources": plain_json(list(value.sources)),
-            "checkpoint": value.checkpoint,
+            "checkpoint": None if value.checkpoint is None else storable(value.checkpoint),
             "terminate": value.terminate,
         }
         return Rendered(_bounded(_text(value.content), max_chars, prompts), report=report)
@@ -60,7 +61,7 @@ def render_failure(kind: str, message: str, prompts: Prompts, *, max_chars: int 
 
 def plain_json(value: Any) -> Any:
     """The value as plain JSON; what JSON does not know becomes text."""
-    return json.loads(json.dumps(value, ensure_ascii=False, default=str))
+    return json.loads(storable(json.dumps(value, ensure_ascii=False, default=str)))
 
 
 def _text(value: Any) -> str | list[Any]:
@@ -94,6 +95,7 @@ def _bounded_block(block: Any, max_chars: int, prompts: Prompts) -> Any:
 
 def _cut(text: str, max_chars: int, prompts: Prompts) -> str:
     """Text with its middle left out where it is too long: head and tail say most."""
+    text = storable(text)
     if len(text) <= max_chars:
         return text
     half = max_chars // 2

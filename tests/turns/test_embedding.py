@@ -102,3 +102,17 @@ def test_a_parents_own_context_may_hold_the_turns(bare_stage: Stage, fake_provid
             bare_stage.run(graph.ainvoke(given, context=context))
     prompts = [request["messages"][0]["content"] for request in provider.requests]
     assert ["Be kind." in prompt for prompt in prompts] == [False, True]
+
+
+def test_a_parent_may_go_through_the_turn_twice(bare_stage: Stage, fake_provider: Start) -> None:
+    provider = fake_provider(script(says("One."), says("Two.")))
+    turn = build_turn_graph(bare_stage.model(provider))
+    builder = StateGraph(MessagesState)
+    builder.add_node("first", turn)
+    builder.add_node("second", turn)
+    builder.add_edge(START, "first")
+    builder.add_edge("first", "second")
+    graph: Any = builder.compile(checkpointer=InMemorySaver())
+    result = invoke(bare_stage, graph, {"messages": [("user", "a")]})
+    assert [m.content for m in result["messages"]] == ["a", "One.", "Two."]
+    assert provider.requests[1]["messages"][-1] == {"role": "user", "content": "Go on with the task."}

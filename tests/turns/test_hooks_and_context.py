@@ -9,7 +9,7 @@ import pytest
 
 from tests.turns.scripted import Start, call, calls, says, script
 from tests.turns.stage import Stage, echo
-from turnflow import TurnContext, TurnHooks, build_turn_graph
+from turnflow import ProviderProfile, TurnContext, TurnHooks, build_turn_graph
 
 
 def test_hooks_are_called_in_order(stage: Stage, fake_provider: Start) -> None:
@@ -138,3 +138,40 @@ def test_events_carry_the_documented_fields(stage: Stage, fake_provider: Start) 
         assert {"type", "session_id", "turn_id", "round", "seq", "time"} <= set(event)
         assert event["session_id"] == "t"
     assert {event["turn_id"] for event in played.events} == {f"turn-{played.messages[0].id}"}
+
+
+def test_built_in_tools_speak_the_runs_language(stage: Stage, fake_provider: Start) -> None:
+    provider = fake_provider(script(says("Hi."), says("你好。")))
+    graph = stage.graph(provider)
+    stage.play(graph, "Go.", thread="a")
+    stage.play(graph, "开始。", thread="b", context=TurnContext(locale="zh"))
+    described = [r["tools"][-1]["function"]["description"] for r in provider.requests]
+    assert described[0].startswith("Ask the user")
+    assert described[1].startswith("向用户")
+
+
+def test_policies_of_tools_that_a_run_leaves_out_do_no_harm(stage: Stage, fake_provider: Start) -> None:
+    graph = stage.graph(fake_provider(script(says("Hi."))), policies={"add": {"timeout": 3}})
+    assert stage.play(graph, "Go.", context=TurnContext(tools=[echo])).answer == "Hi."
+    with pytest.raises(ValueError, match="no tool is named 'sub'"):
+        stage.play(graph, "Go.", thread="u", context=TurnContext(policies={"sub": {}}))
+
+
+def test_the_models_own_profile_counts_where_the_graph_has_none(stage: Stage, fake_provider: Start) -> None:
+    provider = fake_provider("tools_refused")
+    model = stage.model(provider, provider_profile=ProviderProfile(native_tools=False))
+    graph = build_turn_graph(model, [echo], checkpointer=stage.saver)
+    assert stage.play(graph, "Go.").answer == "Without tools, then."
+
+
+def test_the_graphs_profile_reaches_the_model(stage: Stage, fake_provider: Start) -> None:
+    provider = fake_provider(script(says("Hi.")))
+    profile = {"token_limit_parameter": "max_completion_tokens"}
+    graph = build_turn_graph(
+        stage.model(provider),
+        provider_profile=profile,
+        settings={"max_output_tokens": 9},
+        checkpointer=stage.saver,
+    )
+    stage.play(graph, "Go.")
+    assert provider.requests[0]["max_completion_tokens"] == 9

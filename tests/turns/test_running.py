@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 
 from tests.turns.scripted import Start, asks, call, calls, says, script
 from tests.turns.stage import Stage, check_transcript
@@ -217,3 +217,32 @@ def test_graph_refuses_an_input_without_a_new_user_message(stage: Stage, fake_pr
         run(stage, graph, [first.messages[0]], thread_id="t")
     with pytest.raises(ValueError, match="no user message to answer"):
         run(stage, graph, [("ai", "hello")], thread_id="u")
+
+
+def test_a_tool_that_interrupts_by_itself_is_a_pause_too(stage: Stage, fake_provider: Start) -> None:
+    def sign() -> str:
+        """Have it signed."""
+        return f"signed by {interrupt('sign here')}"
+
+    graph = stage.graph(fake_provider(script(calls(call("sign")), says("Done."))), tools=[sign])
+    paused = run(stage, graph, "Go.", thread_id="t")
+    assert (paused.status, paused.outcome["stop_reason"]) == ("paused", "interrupt")
+    assert run(stage, graph, Command(resume="ann"), thread_id="t").answer == "Done."
+
+
+def test_calls_that_wait_for_a_place_are_not_run_once_cancelled(stage: Stage, fake_provider: Start) -> None:
+    token = CancelToken()
+    ran: list[int] = []
+
+    def work(number: int) -> str:
+        """Work."""
+        ran.append(number)
+        token.cancel()
+        time.sleep(0.1)
+        return "done"
+
+    batch = calls(*(call("work", f"c{n}", number=n) for n in range(4)))
+    graph = stage.graph(fake_provider(script(batch)), tools=[work], settings={"max_parallel_tools": 1})
+    result = run(stage, graph, "Go.", thread_id="t", context=TurnContext(cancel=token))
+    assert result.status == "cancelled"
+    assert len(ran) == 1

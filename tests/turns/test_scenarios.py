@@ -231,6 +231,7 @@ def test_context_too_long(stage: Stage, fake_provider: Start) -> None:
     played, _ = play(stage, fake_provider, "context_too_long")
     assert (played.status, played.outcome["stop_reason"]) == ("context_overflow", "context_too_long")
     assert played.outcome["error"]["status_code"] == 400
+    assert played.outcome["degradations"] == []
     assert "too long" in played.answer
 
 

@@ -208,7 +208,7 @@ def test_the_batch_that_exceeds_the_turns_limit_finishes_it(stage: Stage, fake_p
         )
     )
     played = stage.play(stage.graph(provider, settings={"max_tool_calls": 3}), "Go.")
-    assert (played.status, played.outcome["stop_reason"]) == ("finished_budget", "tool_calls")
+    assert (played.status, played.outcome["stop_reason"]) == ("finished_budget", "call_limit")
     assert "at most 3 tool calls" in played.results()["c3"]
     assert played.outcome["tool_calls"] == 2
 
@@ -358,7 +358,10 @@ def test_a_tool_may_interrupt_by_itself(stage: Stage, fake_provider: Start) -> N
     graph = stage.graph(fake_provider(script(calls(call("sign", text="x")), says("Done."))), tools=[sign])
     paused = stage.play(graph, "Go.", laws=False)
     assert paused.interrupts[0].value == {"sign": "x"}
-    assert stage.play(graph, Command(resume="ann")).results() == {"c1": "x signed by ann"}
+    assert paused.of("paused")[0]["values"] == [{"sign": "x"}]
+    played = stage.play(graph, Command(resume="ann"))
+    assert played.results() == {"c1": "x signed by ann"}
+    assert "paused" not in played.types()
 
 
 def test_hook_on_tool_result_may_add_a_directive(stage: Stage, fake_provider: Start) -> None:

@@ -1,0 +1,37 @@
+"""Text that can be stored and sent."""
+
+from __future__ import annotations
+
+import re
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """The text with halves of surrogate pairs joined, or replaced where the other half is missing.
+
+    Escapes in JSON and undecodable file names give such halves; UTF-8, and so every database and every
+    request, refuses them.
+    """
+    if not _SURROGATES.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class SurrogateJoiner:
+    """Joins surrogate pairs that a stream cut in two."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def feed(self, text: str) -> str:
+        """The storable text so far; a first half at its end waits for the second."""
+        text, self._half = self._half + text, ""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            text, self._half = text[:-1], text[-1]
+        return storable(text)
+
+    def close(self) -> str:
+        """What stands for a half whose other half never came."""
+        rest, self._half = storable(self._half), ""
+        return rest
