@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,12 +11,16 @@ from rich.console import Console
 from turnflow.apps.command_line.plain import plain
 
 
-def ask(console: Console, questions: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Ask each question and give the answers in the shape that resumes the turn.
+def ask(console: Console, value: Any) -> Any:
+    """Ask what an interrupt asks, and give the answer in the shape that resumes the turn.
 
-    An option is chosen by its number; any other text is a free answer.
+    An option is chosen by its number; any other text is a free answer. What a tool asks by an interrupt of
+    its own is shown as it is, and answered by a text.
     """
-    return {"answers": [_ask(console, question) for question in questions]}
+    if isinstance(value, dict) and value.get("type") == "ask_user":
+        return {"answers": [_ask(console, question) for question in value["questions"]]}
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return _ask(console, {"prompt": shown})
 
 
 def _ask(console: Console, question: dict[str, Any]) -> str | list[str]:

@@ -16,10 +16,9 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from turnflow import TurnError, TurnResult, open_saver
-from turnflow.apps.command_line.asking import ask
 from turnflow.apps.command_line.screen import TurnScreen
 from turnflow.apps.command_line.setup import Options, build_graph
-from turnflow.apps.command_line.turns import run_cancellable
+from turnflow.apps.command_line.turns import new_thread, run_to_the_end
 
 app = typer.Typer(
     help="Run agent turns: chat with a model, run one turn, or play a scripted provider.",
@@ -87,14 +86,15 @@ def run(
         graph = build_graph(options, saver, notice=_notice_on(console))
         screen = TurnScreen(None if as_json else console)
         given: Any = Command(resume={"answers": list(answer)}) if answer else message
-        result = run_cancellable(graph, given, thread_id=thread, screen=screen)
-        while result.interrupts and not as_json and sys.stdin.isatty():
-            given = Command(resume=ask(console, result.interrupts[0].value["questions"]))
-            result = run_cancellable(graph, given, thread_id=result.thread_id, screen=screen)
+        asks = None if as_json or not sys.stdin.isatty() else console
+        thread = thread or new_thread()
+        with _failure_as_json(wanted=as_json, thread=thread):
+            result = run_to_the_end(graph, given, thread_id=thread, screen=screen, asks=asks)
     if as_json:
         typer.echo(json.dumps(_as_json(result), ensure_ascii=False))
     elif result.interrupts:
-        console.print(f"Answer with: turnflow run --thread {result.thread_id} --answer …", style="dim")
+        line = f"Answer with: turnflow run --thread {result.thread_id} --answer …"
+        console.print(line, style="dim", soft_wrap=True)
     if result.status in _FAILED:
         raise typer.Exit(TURN_FAILED)
 
@@ -119,20 +119,13 @@ def chat(
     with _plain_errors(), open_saver(options.threads_file(db)) as saver:
         graph = build_graph(options, saver, notice=_notice_on(console))
         screen = TurnScreen(console)
+        thread = thread or new_thread()
         for message in _messages(console):
             try:
-                result = run_cancellable(graph, message, thread_id=thread, screen=screen)
-                while result.interrupts:
-                    answer: Command[Any] = Command(
-                        resume=ask(console, result.interrupts[0].value["questions"])
-                    )
-                    result = run_cancellable(graph, answer, thread_id=result.thread_id, screen=screen)
+                run_to_the_end(graph, message, thread_id=thread, screen=screen, asks=console)
             except (TurnError, EOFError, KeyboardInterrupt) as error:
-                console.print(str(error) or "left unanswered", style="red", markup=False)
-                continue
-            thread = result.thread_id
-    if thread:
-        console.print(f"Go on with: turnflow chat --thread {thread}", style="dim")
+                console.print(str(error) or "left unanswered", style="red", markup=False, soft_wrap=True)
+    console.print(f"Go on with: turnflow chat --thread {thread}", style="dim", soft_wrap=True)
 
 
 @app.command("fake-provider")
@@ -180,6 +173,19 @@ def _as_json(result: TurnResult) -> dict[str, Any]:
         "thread_id": result.thread_id,
         "interrupts": [{"id": i.id, "value": i.value} for i in result.interrupts],
     }
+
+
+@contextmanager
+def _failure_as_json(*, wanted: bool, thread: str) -> Iterator[None]:
+    """Print a failed turn as JSON too, where JSON is wanted."""
+    try:
+        yield
+    except TurnError as error:
+        if not wanted:
+            raise
+        failed = {"answer": "", "outcome": error.outcome, "thread_id": thread, "interrupts": []}
+        typer.echo(json.dumps(failed, ensure_ascii=False))
+        raise typer.Exit(TURN_FAILED) from error
 
 
 @contextmanager

@@ -11,7 +11,10 @@ def main() -> None:
         import rich
         import typer
     except ImportError as error:
-        sys.exit(f"turnflow: the command needs the package {error.name!r}: pip install 'turnflow[cli]'")
+        sys.stderr.write(
+            f"turnflow: the command needs the package {error.name!r}: pip install 'turnflow[cli]'\n"
+        )
+        sys.exit(2)
     del rich, typer
     from turnflow.apps.command_line.commands import app
 

@@ -54,9 +54,11 @@ def build_graph(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Ca
     """
     tools: list[BaseTool] = [calculate]
     if options.uses_local_model:
-        from turnflow.apps.local_model import TOY_NOTICE, LocalChatModel
+        if options.root or options.sqlite:
+            raise ValueError("--root and --sqlite need a real model: set OPENAI_API_KEY, or give --base-url")
+        from turnflow.apps.local_model import TOY_NOTICE, TOY_NOTICE_ZH, LocalChatModel
 
-        notice(TOY_NOTICE)
+        notice(TOY_NOTICE_ZH if options.language == "zh" else TOY_NOTICE)
         model: BaseChatModel = LocalChatModel()
     else:
         name = options.model or os.environ.get("TURNFLOW_MODEL") or DEFAULT_MODEL

@@ -106,6 +106,15 @@ def test_a_failed_turn_is_one_line_and_exit_code_1(shell: Shell, fake_provider: 
     assert "Incorrect API key" in err
 
 
+def test_a_failed_turn_is_json_where_json_is_wanted(shell: Shell, fake_provider: Start) -> None:
+    shell.use(fake_provider("authentication_refused"))
+    code, out, err = shell.run("run", "Go.", "--json")
+    failed = json.loads(out)
+    assert (code, err) == (1, "")
+    assert failed["outcome"]["error"]["status_code"] == 401
+    assert failed["thread_id"]
+
+
 def test_an_empty_end_is_exit_code_1(shell: Shell, fake_provider: Start) -> None:
     shell.use(fake_provider("forced_finish_empty"))
     code, out, _ = shell.run("run", "Go.")
@@ -149,6 +158,12 @@ def test_chat_goes_on_until_the_end_of_input(shell: Shell, fake_provider: Start)
     assert "? A?" in out
     assert "Two." in out
     assert "Go on with: turnflow chat --thread" in out
+
+
+def test_the_toy_model_takes_no_further_tools(shell: Shell, tmp_path: Path) -> None:
+    code, _, err = shell.run("run", "hi", "--local", "--root", str(tmp_path))
+    assert code == 2
+    assert "--root and --sqlite need a real model" in err
 
 
 def test_ctrl_c_cancels_the_turn_and_keeps_the_thread(shell: Shell, fake_provider: Start) -> None:
@@ -202,5 +217,5 @@ def test_without_the_extra_the_command_says_what_to_install() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == "turnflow: the command needs the package 'typer': pip install 'turnflow[cli]'\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from turnflow.apps.command_line.asking import chosen
+from turnflow.apps.command_line.asking import ask, chosen
 from turnflow.apps.command_line.plain import plain
 from turnflow.apps.command_line.screen import TurnScreen
 
@@ -53,3 +53,15 @@ def test_an_option_is_chosen_by_its_number(given: str, answer: str) -> None:
 def test_plain_keeps_text_and_line_breaks() -> None:
     assert plain("a\tb\nc é 你好 🙂") == "a\tb\nc é 你好 🙂"
     assert plain("\x1b[31mred\x1b[0m\r\x00") == "[31mred[0m"
+
+
+def test_any_interrupt_can_be_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), width=80)
+    given = iter(["2", "1, free", "yes"])
+    monkeypatch.setattr(console, "input", lambda _prompt: next(given))
+    one = {"prompt": "A?", "options": ["x", "y"]}
+    several = {"prompt": "B?", "options": ["p", "q"], "multi_select": True}
+    assert ask(console, {"type": "ask_user", "questions": [one, several]}) == {
+        "answers": ["y", ["p", "free"]]
+    }
+    assert ask(console, {"sign": 1}) == "yes"
