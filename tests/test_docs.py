@@ -1,0 +1,105 @@
+"""The pages in docs/: they say what there is, their code compiles, their links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from turnflow import ProviderProfile, ToolPolicy, TurnContext, TurnHooks, TurnSettings
+from turnflow.graph.events import EventType
+from turnflow.graph.outcome import STATUSES
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+ROOMS = ("graph", "nodes", "apps", "prompts", "turnflow")
+
+_MENTION = re.compile(r"\bdocs/[\w-]+\.md\b")
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def fields_of(kind: Any) -> list[str]:
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    return list(kind.model_fields)
+
+
+def mentions() -> Iterator[str]:
+    for room in ROOMS:
+        for file in (ROOT / room).rglob("*"):
+            if file.suffix in {".py", ".md", ".toml"}:
+                yield from _MENTION.findall(text_of(file))
+
+
+def code_blocks() -> list[Any]:
+    return [
+        pytest.param(code, id=f"{page.relative_to(ROOT)}-{number}")
+        for page in PAGES
+        for number, (language, code) in enumerate(_FENCE.findall(text_of(page)), start=1)
+        if language == "python"
+    ]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    prose = _FENCE.sub("", text_of(page))
+    headings = [heading.replace("`", "").lower() for heading in _HEADING.findall(prose)]
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in headings}
+
+
+def test_every_page_that_code_mentions_exists() -> None:
+    mentioned = set(mentions())
+    assert mentioned
+    assert sorted(page for page in mentioned if not (ROOT / page).is_file()) == []
+
+
+def test_the_index_lists_every_page() -> None:
+    listed = set(_LINK.findall(text_of(DOCS / "README.md")))
+    assert [page.name for page in DOCS.glob("*.md") if page.name not in listed | {"README.md"}] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("settings.md", fields_of(TurnSettings)),
+        ("tools.md", fields_of(ToolPolicy)),
+        ("context.md", fields_of(TurnContext)),
+        ("hooks.md", fields_of(TurnHooks)),
+        ("providers.md", fields_of(ProviderProfile)),
+        ("outcomes.md", list(STATUSES)),
+        ("events.md", list(get_args(EventType))),
+    ],
+)
+def test_a_page_has_a_row_for_everything_it_is_about(page: str, names: list[str]) -> None:
+    rows = {line.split("|")[1].strip() for line in text_of(DOCS / page).splitlines() if line.startswith("|")}
+    assert [name for name in names if f"`{name}`" not in rows] == []
+
+
+@pytest.mark.parametrize("code", code_blocks())
+def test_code_compiles(code: str) -> None:
+    ast.parse(code)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in _LINK.findall(_FENCE.sub("", text_of(page))):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
