@@ -15,8 +15,11 @@ demo: $(VENV)/.demo  ## A real turn with a tool, on the embedded model
 chat: $(VENV)/.demo  ## Chat; with the embedded model unless OPENAI_API_KEY or OPENAI_BASE_URL is set
 	$(BIN)/turnflow chat
 
-test: $(VENV)/.dev  ## All tests
+test: $(VENV)/.dev  ## All tests, then the turns on SQLite once more in LangGraph's strict msgpack mode
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+ifndef ARGS
+	LANGGRAPH_STRICT_MSGPACK=true $(BIN)/python -m pytest -n auto --dist worksteal tests/turns -k sqlite
+endif
 
 lint: $(VENV)/.dev  ## Style
 	$(BIN)/ruff check .
