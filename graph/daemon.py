@@ -110,3 +110,12 @@ def follow(task: asyncio.Task[T]) -> Future[T]:
 
     task.add_done_callback(copy)
     return future
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody cancels this very task, rather than what it called having raised on its own."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0

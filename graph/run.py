@@ -19,7 +19,6 @@ from langgraph.types import Command, Durability, Interrupt, StateSnapshot
 from pydantic import ValidationError
 
 from turnflow.graph.context import TurnContext
-from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, adrive, drive
 from turnflow.graph.outcome import Outcome, TurnError, make_outcome
 from turnflow.graph.runner import OnEvent, Runner
@@ -65,7 +64,7 @@ def run_turn(
     context: TurnContext | Mapping[str, Any] | None = None,
     config: RunnableConfig | None = None,
     on_event: OnEvent | None = None,
-    durability: Durability | None = None,
+    durability: Durability = "sync",
 ) -> TurnResult:
     """Run one turn to its end or to a question.
 
@@ -81,7 +80,8 @@ def run_turn(
         context: What this run uses.
         config: Further LangGraph configuration, such as callbacks.
         on_event: Called with each event (docs/events.md).
-        durability: When LangGraph saves a superstep; None takes its default.
+        durability: When LangGraph saves a superstep. `sync` is what keeps a finished call from running
+            again after a crash.
 
     Raises:
         TurnError: A request failed and the turn had gathered nothing yet.
@@ -99,7 +99,7 @@ async def arun_turn(
     context: TurnContext | Mapping[str, Any] | None = None,
     config: RunnableConfig | None = None,
     on_event: OnEvent | None = None,
-    durability: Durability | None = None,
+    durability: Durability = "sync",
 ) -> TurnResult:
     """Run one turn to its end or to a question, awaiting; see `run_turn`.
 
@@ -110,12 +110,11 @@ async def arun_turn(
 
 
 def _turn(run: Runner, given: TurnInputLike | None) -> Body[TurnResult]:
-    yield from _prepare(run, given)
     try:
+        yield from _prepare(run, given)
         values, interrupts = yield run.run(_as_input(given))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        if run.is_saved:
-            yield from _settle(run)
+        yield from _settle(run)
         raise
     except ValidationError as error:
         if is_invalid_resume(error):
@@ -145,13 +144,15 @@ def _prepare(run: Runner, given: TurnInputLike | None) -> Body[None]:
 
 
 def is_unfinished(snapshot: StateSnapshot) -> bool:
-    """Whether a crash left a turn unfinished: asked of the state, since `next` may be empty after one.
+    """Whether a crash left a turn unfinished.
 
-    A turn that waits for an answer, or whose failure was reported to its caller, is not.
+    A turn that waits for an answer, or whose failure was reported to its caller, is not. The values alone
+    would not do: they show what finished tasks have written, which counts only once their superstep is over.
+    Nor would `next`, which may be empty after a crash.
     """
     if any(task.interrupts or task.error for task in snapshot.tasks):
         return False
-    return START in snapshot.next or _has_open_turn(snapshot.values)
+    return bool(snapshot.tasks) or START in snapshot.next or _has_open_turn(snapshot.values)
 
 
 def _has_open_turn(values: dict[str, Any]) -> bool:
@@ -171,13 +172,16 @@ def _finish(run: Runner) -> Body[None]:
 
 
 def _settle(run: Runner) -> Body[None]:
-    """End a turn whose run was broken off from outside: the broken-off task could write nothing."""
+    """End a turn whose run was broken off from outside, as if its token had been cancelled.
+
+    The broken-off task could write nothing; what others have finished is kept.
+    """
+    if not run.is_saved:
+        return
     snapshot = yield run.state()
-    turn = snapshot.values.get("turn") or {}
-    user = last_user_message(snapshot.values.get("messages") or [])
-    if user is not None and turn.get("input_id") == user.id and turn["phase"] != "ended":
-        yield run.update({"decision": decide("stop", "cancelled")}, as_node="assemble_context")
-        yield run.run(None)
+    waits = any(task.interrupts for task in snapshot.tasks)
+    if not waits and (snapshot.tasks or _has_open_turn(snapshot.values)):
+        yield run.run(None, cancelled=True)
 
 
 def _check_open(snapshot: StateSnapshot) -> None:

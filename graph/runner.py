@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.pregel import Pregel
 from langgraph.types import Durability, Interrupt, StreamMode
+
+from turnflow.graph.cancel import CancelToken
+from turnflow.graph.context import TurnContext
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -43,11 +46,14 @@ class Runner:
         config: RunnableConfig,
         context: Any,
         on_event: OnEvent | None,
-        durability: Durability | None,
+        durability: Durability,
     ) -> None:
         self._graph = graph
         self._config = config
-        self._options: dict[str, Any] = {"context": context, "version": "v2", "durability": durability}
+        self._context = context
+        self._options: dict[str, Any] = {"version": "v2"}
+        if self.is_saved:
+            self._options["durability"] = durability
         self._on_event = on_event
 
     @property
@@ -66,32 +72,27 @@ class Runner:
             lambda: self._graph.get_state(self._config), lambda: self._graph.aget_state(self._config)
         )
 
-    def update(self, values: dict[str, Any], *, as_node: str) -> GraphCall:
-        """A change of the thread's state, as if a node had made it."""
-        return GraphCall(
-            lambda: self._graph.update_state(self._config, values, as_node=as_node),
-            lambda: self._graph.aupdate_state(self._config, values, as_node=as_node),
-        )
+    def run(self, given: Any, *, cancelled: bool = False) -> GraphCall:
+        """A run; gives `Ran`. One under a token that is cancelled already tells nobody of its events."""
+        options = {**self._options, "context": _cancelled(self._context) if cancelled else self._context}
+        tells = self._on_event is not None and not cancelled
+        return GraphCall(lambda: self._run(given, options, tells), lambda: self._arun(given, options, tells))
 
-    def run(self, given: Any) -> GraphCall:
-        """A run; gives `Ran`."""
-        return GraphCall(lambda: self._run(given), lambda: self._arun(given))
-
-    def _run(self, given: Any) -> Ran:
-        if self._on_event is None:
-            output = self._graph.invoke(given, self._config, **self._options)
+    def _run(self, given: Any, options: dict[str, Any], tells: bool) -> Ran:  # noqa: FBT001
+        if not tells:
+            output = self._graph.invoke(given, self._config, **options)
             return dict(output.value or {}), output.interrupts
         ran: Ran = ({}, ())
-        for part in self._graph.stream(given, self._config, stream_mode=_MODES, **self._options):
+        for part in self._graph.stream(given, self._config, stream_mode=_MODES, **options):
             ran = self._seen(part, ran)
         return ran
 
-    async def _arun(self, given: Any) -> Ran:
-        if self._on_event is None:
-            output = await self._graph.ainvoke(given, self._config, **self._options)
+    async def _arun(self, given: Any, options: dict[str, Any], tells: bool) -> Ran:  # noqa: FBT001
+        if not tells:
+            output = await self._graph.ainvoke(given, self._config, **options)
             return dict(output.value or {}), output.interrupts
         ran: Ran = ({}, ())
-        async for part in self._graph.astream(given, self._config, stream_mode=_MODES, **self._options):
+        async for part in self._graph.astream(given, self._config, stream_mode=_MODES, **options):
             ran = self._seen(part, ran)
         return ran
 
@@ -101,3 +102,11 @@ class Runner:
                 self._on_event(part["data"])
             return ran
         return dict(part["data"]), tuple(part.get("interrupts") or ())
+
+
+def _cancelled(context: TurnContext | Mapping[str, Any] | None) -> TurnContext:
+    """The context with a token that is cancelled already."""
+    token = CancelToken()
+    token.cancel()
+    given = context if isinstance(context, TurnContext) else TurnContext(**(context or {}))
+    return replace(given, cancel=token)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,11 +15,10 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 
 from turnflow.graph.json_schema import check_schema
+from turnflow.graph.tool_names import is_tool_name
 from turnflow.graph.tool_policy import ToolPolicy
 
 logger = logging.getLogger("turnflow")
-
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class ToolRegistry:
 
     def _register(self, item: BaseTool | Callable[..., Any], policies: Mapping[str, ToolPolicy]) -> None:
         tool = _as_tool(item)
-        if not _NAME.fullmatch(tool.name):
+        if not is_tool_name(tool.name):
             raise ValueError(
                 f"tool {tool.name!r}: a name has 1 to 64 letters, digits, '_' or '-'; name it so"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import (
@@ -19,6 +19,8 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.utils import message_chunk_to_message
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+from turnflow.graph.text import storable
 
 _ID_NAMESPACE = uuid.UUID("6f0d8a52-5f0e-4b83-9d0a-1f6a3d1c7b11")
 
@@ -45,8 +47,14 @@ def merge_messages(state: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessa
 
 
 class _Transcript:
+    """Merges message by message; where it knows the place of an id it need not look for it."""
+
     def __init__(self, messages: list[AnyMessage]) -> None:
         self.messages = list(messages)
+        self._by_id: dict[str | None, int] = {}
+        self._by_call: dict[str, int] = {}
+        self._answered: set[str] = set()
+        self._index_all()
 
     def add(self, message: BaseMessage) -> None:
         if isinstance(message, RemoveMessage):
@@ -54,6 +62,8 @@ class _Transcript:
             return
         if isinstance(message, BaseMessageChunk):
             message = message_chunk_to_message(message)
+        if isinstance(message.content, str) and (text := storable(message.content)) != message.content:
+            message = message.model_copy(update={"content": text})
         if message.id is None:
             message = message.model_copy(update={"id": self._stable_id(message)})
         if isinstance(message, ToolMessage):
@@ -61,33 +71,53 @@ class _Transcript:
         else:
             self._put(message)
 
+    def _index_all(self) -> None:
+        self._by_id.clear()
+        self._by_call.clear()
+        self._answered.clear()
+        for index in range(len(self.messages)):
+            self._index(index)
+
+    def _index(self, index: int) -> None:
+        message = self.messages[index]
+        self._by_id[message.id] = index
+        if isinstance(message, ToolMessage):
+            self._answered.add(message.tool_call_id)
+        else:
+            self._by_call.update(dict.fromkeys(call_order(message), index))
+
     def _remove(self, message_id: str | None) -> None:
         if message_id == REMOVE_ALL_MESSAGES:
             self.messages = []
-        else:
+        elif message_id in self._by_id:
             self.messages = [m for m in self.messages if m.id != message_id]
+        else:
+            return
+        self._index_all()
 
     def _put(self, message: BaseMessage) -> None:
-        for index in range(len(self.messages) - 1, -1, -1):
-            if self.messages[index].id == message.id:
-                self.messages[index] = cast("AnyMessage", message)
-                return
-        self.messages.append(cast("AnyMessage", message))
+        known = self._by_id.get(message.id)
+        if known is None:
+            self.messages.append(cast("AnyMessage", message))
+            self._index(len(self.messages) - 1)
+        else:
+            self.messages[known] = cast("AnyMessage", message)
+            self._index_all()
 
     def _add_result(self, result: ToolMessage) -> None:
-        for index in range(len(self.messages) - 1, -1, -1):
-            order = call_order(self.messages[index])
-            if result.tool_call_id in order:
-                self._insert_behind(index, order, result)
-                return
-        if not any(
-            isinstance(m, ToolMessage) and m.tool_call_id == result.tool_call_id for m in self.messages
-        ):
+        called = self._by_call.get(result.tool_call_id)
+        if result.id in self._by_id:  # another message has it already
+            fresh = uuid.uuid5(_ID_NAMESPACE, f"{result.id}:{result.tool_call_id}")
+            result = result.model_copy(update={"id": str(fresh)})
+        if called is not None:
+            self._insert_behind(called, result)
+        elif result.tool_call_id not in self._answered:
             self._put(result)
 
-    def _insert_behind(self, index: int, order: dict[str, int], result: ToolMessage) -> None:
+    def _insert_behind(self, called: int, result: ToolMessage) -> None:
+        order = call_order(self.messages[called])
         place = order[result.tool_call_id]
-        at = index + 1
+        at = called + 1
         while at < len(self.messages):
             other = self.messages[at]
             if not isinstance(other, ToolMessage) or order.get(other.tool_call_id, place + 1) > place:
@@ -96,6 +126,10 @@ class _Transcript:
                 return  # the first result wins
             at += 1
         self.messages.insert(at, result)
+        if at == len(self.messages) - 1:
+            self._index(at)
+        else:
+            self._index_all()
 
     def _stable_id(self, message: BaseMessage) -> str:
         """An id for a message that came without one as a string or a tuple: the same on every replay."""
@@ -147,15 +181,3 @@ def result_message(turn_id: str, call_id: str, name: str, content: Any, *, ok: b
         status="success" if ok else "error",
         id=str(uuid.uuid5(_ID_NAMESPACE, f"{turn_id}:{call_id}")),
     )
-
-
-def iter_text(content: str | list[Any]) -> Iterator[str]:
-    """The text pieces of a message's content, blocks of other kinds passed over."""
-    if isinstance(content, str):
-        yield content
-        return
-    for block in content:
-        if isinstance(block, str):
-            yield block
-        elif block.get("type") == "text":
-            yield block.get("text", "")

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import sys
 
+USED_WRONGLY = 2
+INTERRUPTED = 130
+
 
 def main() -> None:
-    """Run the command; exit codes are 0, 1 (the turn failed) and 2 (used wrongly)."""
+    """Run the command; exit codes are in docs/command-line.md."""
     try:
-        import rich
-        import typer
+        _run()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _run() -> None:
+    try:
+        from turnflow.apps.command_line.commands import app
     except ImportError as error:
+        if error.name not in {"typer", "rich"}:
+            raise
         sys.stderr.write(
             f"turnflow: the command needs the package {error.name!r}: pip install 'turnflow[cli]'\n"
         )
-        sys.exit(2)
-    del rich, typer
-    from turnflow.apps.command_line.commands import app
-
+        sys.exit(USED_WRONGLY)
     app()

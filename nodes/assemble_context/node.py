@@ -42,7 +42,7 @@ def _start(state: TurnState, run: NodeRun) -> Body[Update]:
     run.emitter(turn).emit("turn.started", input_id=turn["input_id"])
     said = yield from run.hook("on_turn_start", turn)
     return {
-        "messages": close_open_calls(messages, old, resources.prompts.text("result", "superseded")),
+        "messages": close_open_calls(messages, old, resources.prompts),
         "turn": _told(turn, "on_turn_start", said),
         "batch": NO_BATCH,
         "step": {},

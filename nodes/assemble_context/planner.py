@@ -11,9 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from typing_extensions import TypedDict
 
 from turnflow.graph.folds import effective_messages
-from turnflow.nodes.assemble_context.projection import BRIDGE, SEPARATOR, project
-
-GO_ON = "Go on."
+from turnflow.nodes.assemble_context.projection import FILLERS, SEPARATOR, Fillers, project
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,7 @@ class PlanInput:
             message of their own behind it.
         prompt_version: Version of the texts, for the manifest.
         fold_text: Fence of a fold's summary, with `{text}`.
-        bridge: What stands for the answer of a turn that was given up behind its tool results.
-        go_on: What the user says where the transcript ends with an assistant's text, as it may in a parent
-            graph: a strict provider wants the last word to be the user's or a tool's.
+        fillers: What stands where a strict provider wants a message and the transcript has none.
     """
 
     messages: Sequence[BaseMessage]
@@ -43,8 +39,7 @@ class PlanInput:
     continuing: bool = False
     prompt_version: str = ""
     fold_text: str = "{text}"
-    bridge: str = BRIDGE
-    go_on: str = GO_ON
+    fillers: Fillers = FILLERS
 
 
 class Manifest(TypedDict):
@@ -70,10 +65,10 @@ def plan_context(plan: PlanInput) -> tuple[list[BaseMessage], Manifest]:
     """
     shown = effective_messages(plan.messages, plan.folds, plan.fold_text)
     system = [SystemMessage(content=plan.system)] if plan.system else []
-    request = project([*system, *(_as_written(message) for message in shown)], bridge=plan.bridge)
+    request = project([*system, *(_as_written(message) for message in shown)], plan.fillers)
     told = SEPARATOR.join(directive["text"] for directive in plan.directives)
     if not plan.continuing and request and _is_plain_reply(request[-1]):
-        request.append(HumanMessage(content=plan.go_on))
+        request.append(HumanMessage(content=plan.fillers.go_on))
     if told:
         _tell(request, told, apart=plan.continuing)
     shown_ids = {message.id for message in shown}

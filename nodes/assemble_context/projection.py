@@ -3,107 +3,157 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
+    ChatMessage,
+    FunctionMessage,
     HumanMessage,
     SystemMessage,
+    ToolCall,
     ToolMessage,
 )
 
-from turnflow.graph.transcript import call_order, iter_text
+from turnflow.graph.content import clean_content, join_contents
+from turnflow.graph.tool_names import safe_tool_name
 
 SEPARATOR = "\n\n"
-BRIDGE = "(no answer)"
+
+_KEPT_FIELDS = ("reasoning_content", "reasoning")
+"""Fields beside the content that a provider may want back."""
 
 
-def project(messages: Iterable[BaseMessage], *, bridge: str = BRIDGE) -> list[BaseMessage]:
+@dataclass(frozen=True)
+class Fillers:
+    """What stands where a strict provider wants a message and the transcript has none."""
+
+    opening: str = "(The assistant speaks first.)"
+    """The user's, before an assistant who speaks first."""
+    bridge: str = "(no answer)"
+    """The assistant's, between tool results and a user who went on."""
+    go_on: str = "Go on."
+    """The user's, behind an assistant who has the last word, as it may be in a parent graph."""
+    no_output: str = "(no output)"
+    """A tool's, for a result without any content."""
+
+
+FILLERS = Fillers()
+
+
+def project(messages: Iterable[BaseMessage], fillers: Fillers = FILLERS) -> list[BaseMessage]:
     """Messages in an order and a shape that strict providers accept.
 
-    One system message, first. No two user messages and no two plain assistant messages in a row: their
-    contents are joined. Each call is followed by its result, each result stands behind its call; what has
-    no partner is left out. No empty content, but for an assistant message that calls tools. A user message
-    never stands right behind a tool message: where a turn was given up there, the assistant says `bridge`.
+    One system message, first, then the user's. No two user messages and no two plain assistant messages in
+    a row: their contents are joined. Each call is followed by its result, under an id that no other call
+    has; calls and results without a partner are left out. No empty content, but for an assistant message
+    that calls tools, and no blocks or fields that a provider may not know. A user message never stands right
+    behind a tool message.
     """
-    system: list[SystemMessage] = []
+    system: list[BaseMessage] = []
     rest: list[BaseMessage] = []
-    for message in _paired(list(messages)):
-        if not _says_something(message):
+    for message in _paired([_plain(message) for message in messages], fillers):
+        if not message.content and not _calls(message):
             continue
         if isinstance(message, SystemMessage):
             system.append(message)
-        else:
-            if isinstance(message, HumanMessage) and rest and isinstance(rest[-1], ToolMessage):
-                rest.append(AIMessage(content=bridge))
-            _append(rest, message)
-    head: list[BaseMessage] = []
+            continue
+        if not rest and not isinstance(message, HumanMessage):
+            rest.append(HumanMessage(content=fillers.opening))
+        if isinstance(message, HumanMessage) and rest and isinstance(rest[-1], ToolMessage):
+            rest.append(AIMessage(content=fillers.bridge))
+        _append(rest, message)
     if system:
-        content = _join([message.content for message in system])
-        head.append(SystemMessage(content=content))
-    return head + rest
+        content = join_contents([message.content for message in system], SEPARATOR)
+        return [SystemMessage(content=content), *rest]
+    return rest
+
+
+def _plain(message: BaseMessage) -> BaseMessage:
+    """The message in one of the four roles, with clean content and no fields that a provider may not know."""
+    content, message_id = clean_content(message.content), message.id
+    if isinstance(message, AIMessage):
+        fields = message.additional_kwargs
+        kept = {name: fields[name] for name in _KEPT_FIELDS if name in fields}
+        return AIMessage(content, id=message_id, tool_calls=message.tool_calls, additional_kwargs=kept)
+    if isinstance(message, ToolMessage):
+        return ToolMessage(content, tool_call_id=message.tool_call_id, name=message.name, id=message_id)
+    if isinstance(message, SystemMessage) or _has_role(message, "system", "developer"):
+        return SystemMessage(content, id=message_id)
+    if _has_role(message, "assistant"):
+        return AIMessage(content, id=message_id)
+    if isinstance(message, FunctionMessage):
+        return AIMessage(content="")
+    return HumanMessage(content, id=message_id, name=message.name)
+
+
+def _has_role(message: BaseMessage, *roles: str) -> bool:
+    return isinstance(message, ChatMessage) and message.role in roles
 
 
 def _append(messages: list[BaseMessage], message: BaseMessage) -> None:
     last = messages[-1] if messages else None
     if isinstance(message, HumanMessage) and isinstance(last, HumanMessage):
-        messages[-1] = last.model_copy(update={"content": _join([last.content, message.content])})
+        messages[-1] = last.model_copy(update={"content": _joined(last, message)})
     elif isinstance(message, AIMessage) and isinstance(last, AIMessage) and not last.tool_calls:
-        content = _join([last.content, message.content]) if _has_content(message) else last.content
+        content = _joined(last, message) if message.content else last.content
         messages[-1] = message.model_copy(update={"content": content})
     else:
         messages.append(message)
 
 
-def _paired(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Messages without calls that have no result right behind them, and without results that have no call."""
-    kept: list[Any] = []
+def _joined(first: BaseMessage, second: BaseMessage) -> str | list[Any]:
+    return join_contents([first.content, second.content], SEPARATOR)
+
+
+def _paired(messages: Sequence[BaseMessage], fillers: Fillers) -> list[BaseMessage]:
+    """Messages whose calls each have a result right behind them, and no results without a call."""
+    kept: list[BaseMessage] = []
+    taken: set[str] = set()
     index = 0
     while index < len(messages):
         message = messages[index]
         index += 1
         if isinstance(message, ToolMessage):
             continue
-        order = call_order(message)
-        if not order:
-            kept.append(message)
-            continue
         results: dict[str, ToolMessage] = {}
-        while index < len(messages) and isinstance(result := messages[index], ToolMessage):
-            if result.tool_call_id in order:
-                results.setdefault(result.tool_call_id, result)
+        while _calls(message) and index < len(messages) and isinstance(messages[index], ToolMessage):
+            result = messages[index]
             index += 1
-        kept.append(_with_calls(message, results))
-        kept.extend(sorted(results.values(), key=lambda r: order[r.tool_call_id]))
+            if isinstance(result, ToolMessage):
+                results.setdefault(result.tool_call_id, result)
+        kept.extend(_group(message, results, taken, fillers) if _calls(message) else [message])
     return kept
 
 
-def _with_calls(message: BaseMessage, results: dict[str, ToolMessage]) -> BaseMessage:
-    if not isinstance(message, AIMessage) or len(results) == len(message.tool_calls):
-        return message
-    calls = [call for call in message.tool_calls if call["id"] in results]
-    return message.model_copy(update={"tool_calls": calls})
+def _group(
+    message: BaseMessage, results: dict[str, ToolMessage], taken: set[str], fillers: Fillers
+) -> list[BaseMessage]:
+    """An assistant message with its answered calls, and their results."""
+    calls: list[ToolCall] = []
+    answers: list[BaseMessage] = []
+    for call in _calls(message):
+        result = results.pop(call["id"] or "", None)
+        if result is None:
+            continue
+        call_id, name = _free_id(result.tool_call_id, taken), safe_tool_name(call["name"])
+        calls.append({**call, "id": call_id, "name": name})
+        content = result.content or fillers.no_output
+        answers.append(result.model_copy(update={"tool_call_id": call_id, "name": name, "content": content}))
+    return [message.model_copy(update={"tool_calls": calls}), *answers]
 
 
-def _says_something(message: BaseMessage) -> bool:
-    if isinstance(message, ToolMessage) or (isinstance(message, AIMessage) and message.tool_calls):
-        return True
-    return _has_content(message)
+def _free_id(call_id: str, taken: set[str]) -> str:
+    """The id, or one made of it where an earlier call has it."""
+    free, number = call_id, 1
+    while free in taken:
+        number += 1
+        free = f"{call_id}_{number}"
+    taken.add(free)
+    return free
 
 
-def _has_content(message: BaseMessage) -> bool:
-    content = message.content
-    if isinstance(content, str):
-        return bool(content.strip())
-    has_media = any(isinstance(block, dict) and block.get("type") != "text" for block in content)
-    return has_media or bool("".join(iter_text(content)).strip())
-
-
-def _join(contents: Sequence[str | list[Any]]) -> str | list[Any]:
-    if all(isinstance(content, str) for content in contents):
-        return SEPARATOR.join(str(content) for content in contents)
-    blocks: list[Any] = []
-    for content in contents:
-        blocks.extend([{"type": "text", "text": content}] if isinstance(content, str) else content)
-    return blocks
+def _calls(message: BaseMessage) -> list[ToolCall]:
+    return message.tool_calls if isinstance(message, AIMessage) else []

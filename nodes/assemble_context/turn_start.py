@@ -8,8 +8,11 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
+from turnflow.graph.content import clean_content
 from turnflow.graph.outcome import NO_USAGE
+from turnflow.graph.tool_names import ASK_USER
 from turnflow.graph.transcript import last_user_message, open_calls, result_message, turn_messages
+from turnflow.prompts import Prompts
 
 
 def starts_turn(messages: Sequence[AnyMessage], turn: dict[str, Any]) -> bool:
@@ -60,6 +63,8 @@ def input_message(messages: Sequence[AnyMessage], old: dict[str, Any]) -> HumanM
         raise ValueError(
             'no user message to answer: the input\'s `messages` must end with one, such as ("user", "hi")'
         )
+    if not clean_content(user.content):
+        raise ValueError("the user message is empty; it needs some text, an image or another block")
     if user.id == old.get("input_id"):
         raise ValueError(
             f"no new user message to answer: {user.id!r} was answered already. End `messages` with a "
@@ -68,7 +73,18 @@ def input_message(messages: Sequence[AnyMessage], old: dict[str, Any]) -> HumanM
     return user
 
 
-def close_open_calls(messages: Sequence[AnyMessage], old: dict[str, Any], text: str) -> list[ToolMessage]:
-    """Results for the calls that an abandoned turn left open, so that the transcript is valid again."""
+def close_open_calls(
+    messages: Sequence[AnyMessage], old: dict[str, Any], prompts: Prompts
+) -> list[ToolMessage]:
+    """Results for the calls that an abandoned turn left open, so that the transcript is valid again.
+
+    A call may have had its effect all the same: LangGraph drops what the tasks of a superstep have written
+    when new input comes before the superstep is over.
+    """
     turn_id = old.get("id", "before")
-    return [result_message(turn_id, call["id"] or "", call["name"], text) for call in open_calls(messages)]
+    texts = {ASK_USER: prompts.text("result", "unanswered")}
+    superseded = prompts.text("result", "superseded")
+    return [
+        result_message(turn_id, call["id"] or "", call["name"], texts.get(call["name"], superseded))
+        for call in open_calls(messages)
+    ]

@@ -6,6 +6,7 @@ from typing import Any
 
 from turnflow.graph.resources import TurnResources
 from turnflow.nodes.assemble_context.planner import PlanInput, plan_context
+from turnflow.nodes.assemble_context.projection import Fillers
 
 
 def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
@@ -30,8 +31,12 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
             continuing=turn["continuing"],
             prompt_version=prompts.version,
             fold_text=prompts.text("context", "checkpoint", text="{text}"),
-            bridge=prompts.text("context", "bridge"),
-            go_on=prompts.text("context", "go_on"),
+            fillers=Fillers(
+                opening=prompts.text("context", "opening"),
+                bridge=prompts.text("context", "bridge"),
+                go_on=prompts.text("context", "go_on"),
+                no_output=prompts.text("result", "empty"),
+            ),
         )
     )
     return {"messages": messages, "tools": tools, "manifest": manifest}

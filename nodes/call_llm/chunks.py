@@ -6,8 +6,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
 
+from turnflow.graph.content import iter_text
 from turnflow.graph.outcome import Usage
-from turnflow.graph.transcript import iter_text
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _REASONING_BLOCKS = ("reasoning", "thinking")
@@ -33,7 +33,8 @@ def _block_reasoning(block: dict[str, Any]) -> str:
     for key in ("reasoning", "thinking", "text"):
         if isinstance(text := block.get(key), str):
             return text
-    return "".join(part.get("text", "") for part in block.get("summary") or [] if isinstance(part, dict))
+    parts = [part for part in block.get("summary") or [] if isinstance(part, dict)]
+    return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
 
 
 def chunk_calls(chunk: BaseMessage) -> list[dict[str, Any]]:
@@ -48,11 +49,11 @@ def chunk_calls(chunk: BaseMessage) -> list[dict[str, Any]]:
 
 
 def chunk_finish_reason(chunk: BaseMessage) -> str | None:
-    """Why the model stopped, as the provider names it, or None."""
+    """Why the model stopped, as the provider names it but in lower case, or None."""
     metadata = chunk.response_metadata
     for key in ("finish_reason", "stop_reason", "done_reason"):
         if isinstance(reason := metadata.get(key), str) and reason:
-            return reason
+            return reason.lower()
     return None
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphBubbleUp
 
+from turnflow.graph import daemon
+from turnflow.graph.content import iter_text
 from turnflow.graph.events import LiveText
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.outcome import NO_USAGE, TurnError, Usage, make_outcome
 from turnflow.graph.resources import TurnResources
 from turnflow.graph.state import TurnState
-from turnflow.graph.transcript import call_order, iter_text, message_of, turn_messages
+from turnflow.graph.transcript import call_order, message_of, turn_messages
 from turnflow.nodes.call_llm.chunks import add_usage
+from turnflow.nodes.call_llm.model_stream import Chunk
 from turnflow.nodes.call_llm.provider_errors import classify_error, describe_error
 from turnflow.nodes.call_llm.reader import ReplyEvent
 from turnflow.nodes.call_llm.reading import Reading, Step, Stop
@@ -46,7 +51,7 @@ class CallLLM:
 
 def _read_reply(
     state: TurnState, view: dict[str, Any], run: NodeRun
-) -> Body[tuple[Step, Usage, Exception | None]]:
+) -> Body[tuple[Step, Usage, BaseException | None]]:
     turn, resources = state["turn"], run.resources
     message_id = turn["message_id"]
     so_far = message_of(state["messages"], message_id) if turn["continuing"] else None
@@ -61,20 +66,26 @@ def _read_reply(
     stream = open_request(view, turn, resources, run.config, live.due_in if interval else None)
     usage: Usage = {**NO_USAGE, "requests": 1}
     stop: Stop = ""
-    cause: Exception | None = None
+    cause: BaseException | None = None
     try:
-        while (chunk := (yield stream)) != "end":
+        while True:
+            chunk: Chunk = "cancelled" if resources.cancelled else (yield stream)
+            if chunk == "end":
+                break
             if chunk == "tick":
                 live.tick()
-            elif chunk == "cancelled":
+            if chunk == "cancelled":
                 stop = "cancelled"
                 break
-            else:
+            if isinstance(chunk, BaseMessage):
                 usage = add_usage(usage, chunk)
                 _show(live, reading.feed(chunk))
     except GraphBubbleUp:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever a provider or its client raises ends the reply
+    except (Exception, asyncio.CancelledError) as error:
+        # Whatever a provider or its client raises ends the reply; being cancelled ends the task.
+        if isinstance(error, asyncio.CancelledError) and daemon.is_being_cancelled():
+            raise
         cause = error
         stop = classify_error(error)
     finally:
@@ -100,7 +111,7 @@ def _gathered(state: TurnState, step: Step) -> bool:
     return bool(step["text"].strip()) or bool(own)
 
 
-def _fail(step: Step, turn: dict[str, Any], cause: Exception | None, run: NodeRun) -> Body[None]:
+def _fail(step: Step, turn: dict[str, Any], cause: BaseException | None, run: NodeRun) -> Body[None]:
     error = step["error"]
     outcome = make_outcome(turn, "provider_error", "provider_error", error=error)
     run.emitter(turn).emit("turn.ended", outcome=outcome, answer="")

@@ -84,6 +84,9 @@ def _settled(state: TurnState, decision: dict[str, Any]) -> Update:
     if message:
         _announce(message, step)
         update["messages"] = [message]
+    elif step["retracted"]:
+        # Front ends have shown what was taken back, and nothing is stored that would replace it.
+        _announce(AIMessage(content="", id=step["message_id"]), step)
     return update
 
 

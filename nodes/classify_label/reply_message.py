@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, ToolCall
 
-from turnflow.graph.transcript import iter_text
+from turnflow.graph.content import iter_text
 
 
 def reply_message(

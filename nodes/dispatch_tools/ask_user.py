@@ -9,9 +9,9 @@ from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
+from turnflow.graph.tool_names import ASK_USER
 from turnflow.prompts import Prompts
 
-NAME = "ask_user"
 MAX_QUESTIONS = 4
 MAX_OPTIONS = 8
 
@@ -40,14 +40,13 @@ class AskUserTool(StructuredTool):
 
 def ask_user_tool(prompts: Prompts) -> BaseTool:
     """The built-in tool, described in the language of `prompts`."""
-    return AskUserTool(
-        name=NAME, description=prompts.text("tool", "ask_user"), args_schema=AskUser, func=_run_by_the_graph
-    )
+    text = prompts.text("tool", "ask_user")
+    return AskUserTool(name=ASK_USER, description=text, args_schema=AskUser, func=_run_by_the_graph)
 
 
 def _run_by_the_graph(questions: Any) -> str:
     raise RuntimeError(
-        f"{NAME} asks the user through the graph; it cannot be called by itself: {questions!r}"
+        f"{ASK_USER} asks the user through the graph; it cannot be called by itself: {questions!r}"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +9,7 @@ from langchain_core.messages import ToolCall
 
 from turnflow.graph.batch import BatchCall, PlannedBatch
 from turnflow.graph.resources import TurnResources
+from turnflow.graph.tool_names import safe_tool_name
 from turnflow.graph.tool_registry import RegisteredTool
 from turnflow.graph.transcript import result_message
 from turnflow.nodes.dispatch_tools.arguments import read_arguments
@@ -20,7 +20,6 @@ UNPARSED = "__unparsed__"
 """Argument under which the transcript keeps text that could not be read: the model sees what it wrote."""
 
 _MAX_UNPARSED = 2000
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 @dataclass
@@ -63,7 +62,7 @@ def plan_batch(step: dict[str, Any], turn: dict[str, Any], resources: TurnResour
 def _read(call: dict[str, Any], resources: TurnResources) -> _Read:
     registry, prompts = resources.registry, resources.prompts
     tool = registry.find(call["name"])
-    name = tool.name if tool else _safe_name(call["name"])
+    name = tool.name if tool else safe_tool_name(call["name"])
     read = read_arguments(
         call["arguments"], tool.parameters if tool else {}, host_only=tool.host_only if tool else ()
     )
@@ -131,8 +130,3 @@ def _waves(calls: list[_Read]) -> list[BatchCall]:
         )
     order = {call.id: place for place, call in enumerate(calls)}
     return sorted(planned, key=lambda call: order[call["id"]])
-
-
-def _safe_name(name: str) -> str:
-    """A name as providers accept it in a transcript."""
-    return _NOT_IN_NAMES.sub("_", name.strip())[:64] or "unknown"

@@ -44,7 +44,9 @@ def dispatch_tools(sent: Dispatched, run: NodeRun) -> Body[Update]:
     emitter.emit("tool.result", duration=round(time.monotonic() - started, 6), **fields)
     said = yield from run.hook("on_tool_result", turn, **fields)
     report = {"done": True, "directives": said, **rendered.report}
-    return {"messages": [message], "batch": {"id": sent["batch_id"], "calls": {call["id"]: report}}}
+    update: Update = {"messages": [message], "batch": {"id": sent["batch_id"], "calls": {call["id"]: report}}}
+    # A question stands alone in its superstep: its task may take back what announced the pause.
+    return {**update, "answer": "", "outcome": {}} if call["asks"] and status == "ok" else update
 
 
 def _ask(call: BatchCall, emitter: Emitter, run: NodeRun) -> tuple[str, Rendered]:
@@ -73,7 +75,7 @@ def _run_tool(
     except Exception as error:  # noqa: BLE001 - a tool's annotations can raise anything
         return _ended(ToolEnd(error=error), timeout, max_chars, run)
     request = {"type": "tool_call", "id": call["id"], "name": registered.name, "args": arguments}
-    slot = Slot(turn["id"], resources.settings.max_parallel_tools)
+    slot = Slot(f"{turn['session_id']}/{turn['id']}", resources.settings.max_parallel_tools)
     yield slot
     try:
         if resources.cancelled:

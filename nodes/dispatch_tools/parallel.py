@@ -18,21 +18,21 @@ class Slot:
     of them does, so that one slow call holds back no more than its own place.
     """
 
-    def __init__(self, turn_id: str, limit: int) -> None:
-        self._turn_id = turn_id
+    def __init__(self, turn_key: str, limit: int) -> None:
+        self._turn_key = turn_key
         self._limit = limit
         self._held: threading.Semaphore | asyncio.Semaphore | None = None
 
     def call(self) -> None:
         """Take the place, blocking."""
         with _lock:
-            semaphore = _blocking.setdefault((self._turn_id, self._limit), threading.Semaphore(self._limit))
+            semaphore = _blocking.setdefault((self._turn_key, self._limit), threading.Semaphore(self._limit))
         semaphore.acquire()
         self._held = semaphore
 
     async def acall(self) -> None:
         """Take the place, awaiting."""
-        key = (self._turn_id, self._limit, id(asyncio.get_running_loop()))
+        key = (self._turn_key, self._limit, id(asyncio.get_running_loop()))
         with _lock:
             semaphore = _awaiting.setdefault(key, asyncio.Semaphore(self._limit))
         await semaphore.acquire()

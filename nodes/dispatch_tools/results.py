@@ -11,6 +11,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command
 
+from turnflow.graph.content import as_text, clean_content, is_content
 from turnflow.graph.text import storable
 from turnflow.graph.tool_policy import ToolOutput
 from turnflow.prompts import Prompts
@@ -30,14 +31,16 @@ class Rendered:
 
 
 def render(value: Any, *, max_chars: int, prompts: Prompts) -> Rendered:
-    """What the model reads of a tool's value."""
+    """What the model reads of a tool's value; a value that says something impossible is a failure."""
+    try:
+        return _render(value, max_chars, prompts)
+    except Exception as error:  # noqa: BLE001 - a foreign value can raise anything when it is looked at
+        return render_failure(type(error).__name__, str(error), prompts)
+
+
+def _render(value: Any, max_chars: int, prompts: Prompts) -> Rendered:
     if isinstance(value, ToolOutput):
-        report = {
-            "sources": plain_json(list(value.sources)),
-            "checkpoint": None if value.checkpoint is None else storable(value.checkpoint),
-            "terminate": value.terminate,
-        }
-        return Rendered(_bounded(_text(value.content), max_chars, prompts), report=report)
+        return Rendered(_bounded(value.content, max_chars, prompts), report=_report(value))
     if isinstance(value, ToolMessage):
         return Rendered(
             _bounded(value.content, max_chars, prompts),
@@ -45,10 +48,18 @@ def render(value: Any, *, max_chars: int, prompts: Prompts) -> Rendered:
             artifact=_storable(value.artifact),
         )
     if isinstance(value, Command):
-        return render_failure(
-            "TypeError", "a tool cannot return a Command; return text or a ToolOutput", prompts
-        )
-    return Rendered(_bounded(_text(value), max_chars, prompts))
+        raise TypeError("a tool cannot return a Command; return text or a ToolOutput")
+    return Rendered(_bounded(value, max_chars, prompts))
+
+
+def _report(output: ToolOutput) -> dict[str, Any]:
+    if not isinstance(output.checkpoint, str | None):
+        raise TypeError(f"ToolOutput.checkpoint is a text, not {type(output.checkpoint).__name__}")
+    return {
+        "sources": plain_json(list(output.sources)),
+        "checkpoint": None if output.checkpoint is None else storable(output.checkpoint),
+        "terminate": bool(output.terminate),
+    }
 
 
 def render_failure(kind: str, message: str, prompts: Prompts, *, max_chars: int = 2000) -> Rendered:
@@ -64,33 +75,16 @@ def plain_json(value: Any) -> Any:
     return json.loads(storable(json.dumps(value, ensure_ascii=False, default=str)))
 
 
-def _text(value: Any) -> str | list[Any]:
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        return str(value)
-
-
-def _bounded(content: str | list[Any], max_chars: int, prompts: Prompts) -> str | list[Any]:
-    if isinstance(content, list):
-        return [_bounded_block(block, max_chars, prompts) for block in content] or prompts.text(
-            "result", "empty"
-        )
-    if not content.strip():
-        return prompts.text("result", "empty")
-    return _cut(content, max_chars, prompts)
+def _bounded(value: Any, max_chars: int, prompts: Prompts) -> str | list[Any]:
+    if not is_content(value):
+        text = as_text(value)
+        return _cut(text, max_chars, prompts) if text.strip() else prompts.text("result", "empty")
+    blocks = clean_content(value)
+    return [_bounded_block(block, max_chars, prompts) for block in blocks] or prompts.text("result", "empty")
 
 
 def _bounded_block(block: Any, max_chars: int, prompts: Prompts) -> Any:
-    if isinstance(block, str):
-        return _cut(block, max_chars, prompts)
-    if isinstance(block, dict) and isinstance(text := block.get("text"), str):
-        return {**block, "text": _cut(text, max_chars, prompts)}
-    return block
+    return {**block, "text": _cut(block["text"], max_chars, prompts)} if block["type"] == "text" else block
 
 
 def _cut(text: str, max_chars: int, prompts: Prompts) -> str:

@@ -6,9 +6,10 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
+from turnflow.graph.content import iter_text
 from turnflow.graph.outcome import Status
 from turnflow.graph.state import TurnState
-from turnflow.graph.transcript import iter_text, message_of
+from turnflow.graph.transcript import message_of
 
 _STOPS: dict[str, tuple[Status, str]] = {
     "cancelled": ("cancelled", "cancelled"),
@@ -18,6 +19,9 @@ _STOPS: dict[str, tuple[Status, str]] = {
     "provider_error": ("provider_error", "provider_error"),
 }
 """Status and stop reason of each way to stop without an answer."""
+
+_ENDINGS: dict[str, Status] = {"terminate": "finished", "truncated": "finished_truncated"}
+"""Status of an answer by its decision's key, however many rounds were spent."""
 
 
 def model_answer(state: TurnState) -> tuple[str, bool]:
@@ -43,8 +47,8 @@ def end_status(decision: dict[str, Any], turn: dict[str, Any], *, has_answer: bo
         return "provider_error" if turn["finish_cause"] == "provider_error" else "empty"
     if turn["degradations"] or turn["finish_cause"] in {"empty_reply", "thinking_only"}:
         return "finished_degraded"
-    if decision["key"] == "truncated":
-        return "finished_truncated"
+    if decision["key"] in _ENDINGS:
+        return _ENDINGS[decision["key"]]
     return "finished_budget" if turn["finish_cause"] else "finished"
 
 

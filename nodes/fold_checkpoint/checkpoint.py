@@ -8,8 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from turnflow.graph.folds import Fold
-
-ASK_USER = "ask_user"
+from turnflow.graph.tool_names import ASK_USER
 
 
 def fold_rounds(

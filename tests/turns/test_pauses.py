@@ -89,7 +89,7 @@ def test_new_input_closes_an_open_question(stage: Stage, fake_provider: Start) -
     stage.play(graph, "Go.")
     played = stage.play(graph, "Never mind, say hello.")
     assert played.shape() == ["human", "ai:add,ask_user", "tool", "tool", "human", "ai"]
-    assert played.results() == {"c1": "3", "c2": "Cancelled: the user went on before this call had a result."}
+    assert played.results() == {"c1": "3", "c2": "Not answered: the user went on without answering."}
     assert played.status == "finished"
 
 

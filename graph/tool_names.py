@@ -1,0 +1,21 @@
+"""Tool names as providers take them."""
+
+from __future__ import annotations
+
+import re
+
+ASK_USER = "ask_user"
+"""Name of the built-in tool that asks the user."""
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+def is_tool_name(name: str) -> bool:
+    """Whether every provider takes the name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def safe_tool_name(name: str) -> str:
+    """The name, or one much like it that every provider takes."""
+    return name if is_tool_name(name) else _NOT_IN_NAMES.sub("_", name.strip())[:64] or "unknown"
