@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, get_args
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -74,6 +75,7 @@ def build_turn_graph(
     """
     if protocol not in PROTOCOLS:
         raise ValueError(f"protocol {protocol!r} is not one of: {', '.join(PROTOCOLS)}")
+    _check(model, tools, policies, instructions)
     resources = TurnResources(
         make_model=_make_model,
         registries=Registries(_builtin_tools),
@@ -89,6 +91,24 @@ def build_turn_graph(
     registry = resources.registries.of(resources.tools, resources.policies, resources.settings)
     registry.check_policies(resources.policies)
     return _joined(resources).compile(checkpointer=checkpointer, store=store, name=name)
+
+
+def _check(model: object, tools: object, policies: object, instructions: object) -> None:
+    """Refuse arguments of a wrong kind before they break a turn.
+
+    Raises:
+        ValueError: The text names the argument and what it takes.
+    """
+    if isinstance(model, type) or not isinstance(model, str | Runnable | None):
+        raise ValueError(f"model is a LangChain chat model or the name of one, not {model!r}")
+    if isinstance(model, str) and not model.strip():
+        raise ValueError("model is an empty name; name a model, or leave it out")
+    if isinstance(tools, str | BaseTool) or not isinstance(tools, Iterable):
+        raise ValueError(f"tools is a list of tools; give [{getattr(tools, 'name', tools)!r}]")
+    if not isinstance(policies, Mapping | None):
+        raise ValueError(f"policies is a dict from a tool's name to its ToolPolicy, not {policies!r}")
+    if not isinstance(instructions, str):
+        raise ValueError(f"instructions is a text, not {instructions!r}")
 
 
 def _joined(resources: TurnResources) -> StateGraph[TurnState, TurnContext, TurnInput, TurnOutput]:

@@ -40,8 +40,8 @@ def clean_content(content: Content) -> Content:
 
 
 def is_content(value: Any) -> bool:
-    """Whether a value is a list of content blocks, each of a known type."""
-    return isinstance(value, list) and all(_is_block(block) for block in value)
+    """Whether a value is a list of content blocks, at least one, each of a known type."""
+    return isinstance(value, list) and bool(value) and all(_is_block(block) for block in value)
 
 
 def _is_block(block: Any) -> bool:

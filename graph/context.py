@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 from pydantic.json_schema import SkipJsonSchema
+
+from turnflow.graph.cancel import CancelToken
 
 Hook = Callable[[dict[str, Any]], Any]
 """Takes a payload with `session_id`, `turn_id`, `round` and what the hook is about; may return a directive
@@ -30,6 +32,17 @@ class TurnHooks:
     on_tool_result: Hook | None = None
     on_pause: Hook | None = None
     on_turn_end: Hook | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be called.
+
+        Raises:
+            ValueError: The text names the hook.
+        """
+        for each in fields(self):
+            hook = getattr(self, each.name)
+            if hook is not None and not callable(hook):
+                raise ValueError(f"hook {each.name} is a function, not {hook!r}")
 
 
 @dataclass
@@ -59,3 +72,31 @@ class TurnContext:
     """A `TurnHooks`."""
     cancel: Annotated[Any, SkipJsonSchema()] = None
     """A `CancelToken`."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would break a turn midway.
+
+        Raises:
+            ValueError: The text names the field and what it takes.
+        """
+        for name, kind in (("hooks", TurnHooks), ("cancel", CancelToken)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise ValueError(f"TurnContext.{name} is a {kind.__name__}, not {value!r}")
+
+
+def as_context(given: object) -> TurnContext | None:
+    """A run's context, given as such or as a dict of its fields.
+
+    Raises:
+        ValueError: It is neither, or has an unknown field; the text lists those that there are.
+    """
+    if given is None or isinstance(given, TurnContext):
+        return given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"context is a TurnContext or a dict of its fields, not {given!r}")
+    names = [field.name for field in fields(TurnContext)]
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ValueError(f"context has no field {unknown[0]!r}; the fields are: {', '.join(names)}")
+    return TurnContext(**given)

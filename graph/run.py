@@ -19,6 +19,7 @@ from langgraph.types import Command, Durability, Interrupt, StateSnapshot
 from pydantic import ValidationError
 
 from turnflow.graph.context import TurnContext
+from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, adrive, drive
 from turnflow.graph.outcome import Outcome, TurnError, make_outcome
 from turnflow.graph.runner import OnEvent, Runner
@@ -111,7 +112,9 @@ async def arun_turn(
 
 def _turn(run: Runner, given: TurnInputLike | None) -> Body[TurnResult]:
     try:
-        yield from _prepare(run, given)
+        open_pause = yield from _prepare(run, given)
+        if open_pause is not None:
+            return open_pause
         values, interrupts = yield run.run(_as_input(given))
     except (KeyboardInterrupt, asyncio.CancelledError):
         yield from _settle(run)
@@ -120,27 +123,43 @@ def _turn(run: Runner, given: TurnInputLike | None) -> Body[TurnResult]:
         if is_invalid_resume(error):
             raise ValueError(f"the answer does not fit the question: {_problems(error)}") from error
         raise
+    turn: dict[str, Any] = {}
+    if interrupts and run.is_saved:
+        snapshot = yield run.state()
+        turn = snapshot.values["turn"]
+    return _result(values, interrupts, turn, run)
+
+
+def _result(
+    values: dict[str, Any], interrupts: tuple[Interrupt, ...], turn: dict[str, Any], run: Runner
+) -> TurnResult:
     outcome = values["outcome"]
     if interrupts and outcome.get("status") != "paused":
         # A tool interrupted the graph by itself: no node could say so in the state.
-        snapshot = yield run.state()
-        outcome = make_outcome(snapshot.values["turn"], "paused", "interrupt")
-    return TurnResult(values["answer"], outcome, values["messages"], tuple(interrupts), run.thread_id)
+        outcome = make_outcome(turn, "paused", "interrupt")
+    return TurnResult(values["answer"], outcome, values["messages"], interrupts, run.thread_id)
 
 
-def _prepare(run: Runner, given: TurnInputLike | None) -> Body[None]:
-    """Look at the thread before the input goes in: it may have to be refused, or to wait for another turn."""
+def _prepare(run: Runner, given: TurnInputLike | None) -> Body[TurnResult | None]:
+    """Look at the thread before the input goes in: it may have to be refused, or to wait for another turn.
+
+    Gives the pause that is open, where no input would only run into it again.
+    """
     if not run.is_saved:
         if given is None or isinstance(given, Command):
             raise ValueError("only a thread can be gone on with: build the graph with a checkpointer")
-        return
+        return None
     snapshot = yield run.state()
     if isinstance(given, Command):
         _check_resume(given, snapshot)
     elif given is None:
         _check_open(snapshot)
+        interrupts = tuple(interrupt for task in snapshot.tasks for interrupt in task.interrupts)
+        if interrupts:
+            return _result(snapshot.values, interrupts, snapshot.values["turn"], run)
     elif is_unfinished(snapshot):
         yield from _finish(run)
+    return None
 
 
 def is_unfinished(snapshot: StateSnapshot) -> bool:
@@ -179,8 +198,14 @@ def _settle(run: Runner) -> Body[None]:
     if not run.is_saved:
         return
     snapshot = yield run.state()
-    waits = any(task.interrupts for task in snapshot.tasks)
-    if not waits and (snapshot.tasks or _has_open_turn(snapshot.values)):
+    if any(task.interrupts for task in snapshot.tasks):
+        return
+    if snapshot.tasks or START in snapshot.next:
+        yield run.run(None, cancelled=True)
+        snapshot = yield run.state()
+    if _has_open_turn(snapshot.values) and snapshot.values.get("turn") and not snapshot.tasks:
+        # The break came between a node's update and its edge: nothing would ever follow.
+        yield run.update({"decision": decide("stop", "cancelled")}, as_node="assemble_context")
         yield run.run(None, cancelled=True)
 
 
@@ -209,7 +234,11 @@ def _as_input(given: TurnInputLike | None) -> Any:
         if not given.strip():
             raise ValueError('the message is empty; say something, such as "hello"')
         return {"messages": [HumanMessage(content=storable(given))]}
-    return {"messages": given if isinstance(given, list) else [given]}
+    if isinstance(given, BaseMessage):
+        return {"messages": [given]}
+    if isinstance(given, list) and given:
+        return {"messages": given}
+    raise ValueError(f"the input is a message, a list of messages or Command(resume=...), not {given!r:.80}")
 
 
 def _config(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import inspect
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import Durability, Interrupt, StreamMode
 
 from turnflow.graph.cancel import CancelToken
-from turnflow.graph.context import TurnContext
+from turnflow.graph.context import TurnContext, as_context
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -50,7 +51,9 @@ class Runner:
     ) -> None:
         self._graph = graph
         self._config = config
-        self._context = context
+        if on_event is not None and (not callable(on_event) or inspect.iscoroutinefunction(on_event)):
+            raise ValueError(f"on_event is a plain function, called with each event; not {on_event!r}")
+        self._context = as_context(context)
         self._options: dict[str, Any] = {"version": "v2"}
         if self.is_saved:
             self._options["durability"] = durability
@@ -70,6 +73,13 @@ class Runner:
         """The thread's state, a `StateSnapshot`."""
         return GraphCall(
             lambda: self._graph.get_state(self._config), lambda: self._graph.aget_state(self._config)
+        )
+
+    def update(self, values: dict[str, Any], *, as_node: str) -> GraphCall:
+        """A change of the thread's state, as if a node had made it."""
+        return GraphCall(
+            lambda: self._graph.update_state(self._config, values, as_node=as_node),
+            lambda: self._graph.aupdate_state(self._config, values, as_node=as_node),
         )
 
     def run(self, given: Any, *, cancelled: bool = False) -> GraphCall:
@@ -104,9 +114,8 @@ class Runner:
         return dict(part["data"]), tuple(part.get("interrupts") or ())
 
 
-def _cancelled(context: TurnContext | Mapping[str, Any] | None) -> TurnContext:
+def _cancelled(context: TurnContext | None) -> TurnContext:
     """The context with a token that is cancelled already."""
     token = CancelToken()
     token.cancel()
-    given = context if isinstance(context, TurnContext) else TurnContext(**(context or {}))
-    return replace(given, cancel=token)
+    return replace(context or TurnContext(), cancel=token)

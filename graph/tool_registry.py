@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -85,6 +86,11 @@ class ToolRegistry:
             check_schema(registered.parameters)
         except ValueError as error:
             raise ValueError(f"tool {tool.name!r}: {error}") from error
+        if hidden := _hidden_arguments(tool):
+            raise ValueError(
+                f"tool {tool.name!r}: a model cannot give the argument {hidden[0]!r}, for names that begin "
+                "with '_' are the host's; rename it, give it a default, or inject it"
+            )
         for name in (tool.name, *policy.aliases):
             if name in self._canonical:
                 raise ValueError(f"tool name or alias {name!r} is given twice; names must be unique")
@@ -158,11 +164,21 @@ def _as_tool(item: BaseTool | Callable[..., Any]) -> BaseTool:
     if isinstance(item, BaseTool):
         return item
     if not callable(item):
-        raise ValueError(  # noqa: TRY004 - one kind of error for whatever is wrong with tools
-            f"{item!r} is no tool; give a LangChain tool or a typed function with a docstring"
-        )
+        raise ValueError(f"{item!r} is no tool; give a LangChain tool or a typed function with a docstring")
     try:
         return make_tool(item)
     except (TypeError, ValueError) as error:
         name = getattr(item, "__name__", repr(item))
         raise ValueError(f"function {name!r} cannot become a tool: {error}") from error
+
+
+def _hidden_arguments(tool: BaseTool) -> list[str]:
+    """Arguments that a tool's function needs and that no model can give."""
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
+    parameters = inspect.signature(function).parameters.values() if function else ()
+    return [
+        p.name for p in parameters if p.name.startswith("_") and p.default is p.empty and p.kind not in _MANY
+    ]
+
+
+_MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -23,6 +23,9 @@ def test_every_package_is_listed_in_both_tables() -> None:
         for init in (ROOT / room).rglob("__init__.py"):
             folder = init.parent.relative_to(ROOT)
             folders["turnflow." + ".".join(folder.parts)] = folder.as_posix()
+    for language in (ROOT / "prompts").iterdir():  # data, so without an __init__.py
+        if (language / "texts.toml").exists():
+            folders[f"turnflow.prompts.{language.name}"] = f"prompts/{language.name}"
     assert sorted(settings()["packages"]) == sorted(folders)
     assert settings()["package-dir"] == folders
 

@@ -19,6 +19,7 @@ from turnflow import TurnError, TurnResult, open_saver
 from turnflow.apps.command_line.screen import TurnScreen
 from turnflow.apps.command_line.setup import Options, build_graph
 from turnflow.apps.command_line.turns import new_thread, run_to_the_end
+from turnflow.apps.local_model import LocalModelError
 
 app = typer.Typer(
     help="Run agent turns: chat with a model, run one turn, or play a scripted provider.",
@@ -120,12 +121,15 @@ def chat(
         graph = build_graph(options, saver, notice=_notice_on(console))
         screen = TurnScreen(console)
         thread = thread or new_thread()
+        said = False
         for message in _messages(console):
+            said = True
             try:
                 run_to_the_end(graph, message, thread_id=thread, screen=screen, asks=console)
             except (TurnError, EOFError, KeyboardInterrupt) as error:
                 console.print(str(error) or "left unanswered", style="red", markup=False, soft_wrap=True)
-    console.print(f"Go on with: turnflow chat --thread {thread}", style="dim", soft_wrap=True)
+    if said:
+        console.print(f"Go on with: turnflow chat --thread {thread}", style="dim", soft_wrap=True)
 
 
 @app.command("fake-provider")
@@ -146,7 +150,12 @@ def fake_provider(
         loaded = load_script(script)
         if strict is not None:
             loaded = loaded.model_copy(update={"strict": strict})
-        serve(loaded, host=host, port=port, on_ready=ready)
+        try:
+            serve(loaded, host=host, port=port, on_ready=ready)
+        except OSError as error:
+            raise ValueError(
+                f"cannot listen on {host}:{port}: {error.strerror}; give another --port"
+            ) from error
 
 
 def _notice_on(console: Console) -> Callable[[str], None]:
@@ -156,7 +165,7 @@ def _notice_on(console: Console) -> Callable[[str], None]:
 def _messages(console: Console) -> Iterator[str]:
     while True:
         try:
-            message = console.input("[bold]> [/bold]")
+            message = console.input("[bold]> [/bold]" if sys.stdin.isatty() else "")
         except (EOFError, KeyboardInterrupt):
             console.print()
             return
@@ -197,8 +206,10 @@ def _plain_errors() -> Iterator[None]:
         _fail(str(error), TURN_FAILED)
     except ValidationError as error:
         problem = error.errors()[0]
-        _fail(f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}", USED_WRONGLY)
-    except (ValueError, OSError, ImportError) as error:
+        place = ".".join(str(part) for part in problem["loc"])
+        text = problem["msg"].removeprefix("Value error, ")
+        _fail(f"{place}: {text}" if place else text, USED_WRONGLY)
+    except (ValueError, OSError, ImportError, LocalModelError) as error:
         _fail(str(error), USED_WRONGLY)
 
 

@@ -40,11 +40,15 @@ class Options:
         return self.local or not (named or any(os.environ.get(name) for name in configured))
 
     def threads_file(self, given: Path | None) -> Path:
-        """The SQLite file that keeps the threads; its folder is made."""
+        """The SQLite file that keeps the threads; the folder of the default one is made."""
+        if given:
+            return given
         home = Path(os.environ.get("TURNFLOW_HOME") or typer.get_app_dir("turnflow"))
-        file = given or home / "threads.sqlite"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        return file
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"TURNFLOW_HOME: no folder can be made at {home}: {error.strerror}") from error
+        return home / "threads.sqlite"
 
 
 def build_graph(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Callable[[str], None]) -> Any:
@@ -56,8 +60,9 @@ def build_graph(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Ca
     if options.uses_local_model:
         if options.root or options.sqlite:
             raise ValueError("--root and --sqlite need a real model: set OPENAI_API_KEY, or give --base-url")
-        from turnflow.apps.local_model import TOY_NOTICE, TOY_NOTICE_ZH, LocalChatModel
+        from turnflow.apps.local_model import TOY_NOTICE, TOY_NOTICE_ZH, LocalChatModel, find_weights
 
+        find_weights()  # says what is missing before anything runs
         notice(TOY_NOTICE_ZH if options.language == "zh" else TOY_NOTICE)
         model: BaseChatModel = LocalChatModel()
     else:

@@ -105,7 +105,7 @@ def _called(name: str, args: list[Number]) -> Number:
 
 def _bounded(number: Any) -> Number:
     if isinstance(number, complex):
-        raise ValueError("the result is not a real number")  # noqa: TRY004
+        raise ValueError("the result is not a real number")
     if isinstance(number, int):
         if number.bit_length() > MAX_BITS:
             raise OverflowError

@@ -117,4 +117,6 @@ def _fail(step: Step, turn: dict[str, Any], cause: BaseException | None, run: No
     run.emitter(turn).emit("turn.ended", outcome=outcome, answer="")
     yield from run.hook("on_turn_end", turn, outcome=outcome, answer="")
     told = f"{error['type']}: {error['message']}" if error else "no reason given"
-    raise TurnError(f"the model could not be called: {told}", outcome) from cause
+    endpoint = getattr(run.resources.chat_model, "openai_api_base", None)
+    at = f" at {endpoint}" if endpoint else ""
+    raise TurnError(f"the model could not be called{at}: {told}", outcome) from cause

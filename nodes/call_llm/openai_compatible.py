@@ -21,6 +21,9 @@ from turnflow.nodes.call_llm.provider_errors import PrematureEndError
 SILENCE_SECONDS = 120.0
 """How long an endpoint may keep silent, before or within a reply, unless `timeout` says otherwise."""
 
+_KEYS = {"api_key", "openai_api_key", "client", "root_client", "async_client", "root_async_client"}
+"""Arguments that bring a key, or a client that has one."""
+
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -40,16 +43,26 @@ class OpenAICompatibleChat(ChatOpenAI):
     @classmethod
     def _from_environment(cls, values: dict[str, Any]) -> dict[str, Any]:
         values = dict(values)
-        if not {"model", "model_name"} & values.keys() and (name := os.environ.get("TURNFLOW_MODEL")):
-            values["model"] = name
+        if not {"model", "model_name"} & values.keys():
+            values["model"] = os.environ.get("TURNFLOW_MODEL")
+        if not (values.get("model") or values.get("model_name") or "").strip():
+            raise ValueError("no model is named: pass model=, or set TURNFLOW_MODEL")
         values.setdefault("stream_usage", True)
         if not {"timeout", "request_timeout"} & values.keys():
             values["timeout"] = SILENCE_SECONDS
-        base_url = values.get("base_url") or values.get("openai_api_base")
-        if base_url is None and (base_url := os.environ.get("OPENAI_BASE_URL")):
+        base_url = (
+            values.get("base_url") or values.get("openai_api_base") or os.environ.get("OPENAI_BASE_URL")
+        )
+        if base_url:
+            if not str(base_url).startswith(("http://", "https://")):
+                raise ValueError(f"base_url {base_url!r} is no address: it begins with http:// or https://")
             values["base_url"] = base_url
-        has_key = {"api_key", "openai_api_key"} & values.keys() or os.environ.get("OPENAI_API_KEY")
-        if base_url and not has_key:
+        if not _KEYS & values.keys() and not os.environ.get("OPENAI_API_KEY"):
+            if not base_url:
+                raise ValueError(
+                    "no key: set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own that needs "
+                    "none (or pass api_key=, base_url=)"
+                )
             values["api_key"] = "none"
         return values
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
+import openai
+
 from turnflow.graph.outcome import ErrorInfo
 from turnflow.graph.text import storable
 
@@ -30,12 +32,22 @@ class PrematureEndError(Exception):
 def describe_error(error: BaseException) -> ErrorInfo:
     """The failure as plain data, its text shortened."""
     status = getattr(error, "status_code", None)
-    message = storable(" ".join(str(error).split())) or type(error).__name__
+    told = str(error)
+    if isinstance(error, openai.APIConnectionError):
+        told = f"{told} {_root(error)}"  # the client's own text says only that there was an error
+    message = storable(" ".join(told.split())) or type(error).__name__
     return {
         "type": type(error).__name__,
         "message": message[:MAX_MESSAGE],
         "status_code": status if isinstance(status, int) else None,
     }
+
+
+def _root(error: BaseException) -> BaseException:
+    """What the error came of in the end."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def classify_error(error: BaseException) -> Failure:

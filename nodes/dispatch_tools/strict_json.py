@@ -42,7 +42,7 @@ def read_object(text: str) -> dict[str, Any]:
             raise
     _refuse_lone_surrogates(value)
     if not isinstance(value, dict):
-        raise ValueError(f"arguments are one JSON object, this is {shown(value)}")  # noqa: TRY004
+        raise ValueError(f"arguments are one JSON object, this is {shown(value)}")
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -106,3 +107,23 @@ def test_no_call_ever_has_two_results(messages: list[BaseMessage]) -> None:
             behind.add(message.tool_call_id)
         else:
             behind = set()
+
+
+def test_long_transcripts_merge_in_linear_time() -> None:
+    def seconds(count: int) -> float:
+        messages: list[BaseMessage] = []
+        for n in range(count):
+            messages += [HumanMessage("q", id=f"h{n}"), ai(f"a{n}", f"c{n}"), result(f"c{n}")]
+        started = time.process_time()
+        merge_messages([], [[message] for message in messages])
+        return time.process_time() - started
+
+    best = [min(seconds(count) for _ in range(3)) for count in (1000, 4000)]
+    assert best[1] / best[0] < 8
+
+
+def test_results_that_share_an_id_both_stay_under_ids_of_their_own() -> None:
+    merged = merge_messages(
+        [ai("a", "1", "2")], [[result("1", message_id="same"), result("2", message_id="same")]]
+    )
+    assert len({m.id for m in merged}) == 3

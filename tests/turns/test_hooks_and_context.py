@@ -6,10 +6,18 @@ import logging
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 
 from tests.turns.scripted import Start, call, calls, says, script
 from tests.turns.stage import Stage, echo
-from turnflow import ProviderProfile, TurnContext, TurnHooks, build_turn_graph
+from turnflow import (
+    OpenAICompatibleChat,
+    ProviderProfile,
+    TurnContext,
+    TurnHooks,
+    build_turn_graph,
+    run_turn,
+)
 
 
 def test_hooks_are_called_in_order(stage: Stage, fake_provider: Start) -> None:
@@ -105,11 +113,57 @@ def test_a_wrong_setting_in_the_context_is_refused(stage: Stage, fake_provider: 
         ({"settings": {"max_rounds": 0}}, "max_rounds"),
         ({"settings": {"rounds": 3}}, "rounds"),
         ({"provider_profile": {"think_tags": ["a b"]}}, "'a b' is no tag name"),
+        ({"model": 3}, "model is a LangChain chat model or the name of one, not 3"),
+        ({"model": OpenAICompatibleChat}, "model is a LangChain chat model"),
+        ({"model": " "}, "model is an empty name"),
+        ({"tools": echo}, "tools is a list"),
+        ({"tools": "echo"}, "tools is a list"),
+        ({"policies": [1]}, "policies is a dict"),
+        ({"instructions": 3}, "instructions is a text"),
     ],
 )
 def test_bad_arguments_are_refused_when_the_graph_is_built(options: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        build_turn_graph("x", **options)
+        build_turn_graph(**{"model": "x", **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"context": "x"}, "context is a TurnContext or a dict of its fields, not 'x'"),
+        ({"context": {"modelname": "x"}}, "context has no field 'modelname'; the fields are: model_name"),
+        ({"on_event": 3}, "on_event is a plain function"),
+        ({"input": 3}, "the input is a message, a list of messages or Command"),
+        ({"input": {"messages": []}}, "the input is a message"),
+        ({"input": HumanMessage(" ")}, "the user message is empty"),
+        ({"input": [("user", "")]}, "the user message is empty"),
+    ],
+)
+def test_bad_arguments_of_a_run_are_refused(
+    stage: Stage, fake_provider: Start, options: dict[str, Any], complaint: str
+) -> None:
+    graph = stage.graph(fake_provider(script()))
+    given = {"input": "Go.", **options}
+    with pytest.raises(ValueError, match=complaint):
+        run_turn(graph, given.pop("input"), **given)
+
+
+def test_a_coroutine_cannot_listen_to_events(stage: Stage, fake_provider: Start) -> None:
+    async def listen(event: dict[str, Any]) -> None: ...
+
+    with pytest.raises(ValueError, match="on_event is a plain function"):
+        run_turn(stage.graph(fake_provider(script())), "Go.", on_event=listen)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [({"hooks": print}, "hooks is a TurnHooks"), ({"cancel": True}, "cancel is a CancelToken")],
+)
+def test_a_context_takes_nothing_that_breaks_a_turn_midway(fields: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        TurnContext(**fields)
+    with pytest.raises(ValueError, match="hook before_round is a function, not 3"):
+        TurnHooks(before_round=3)  # type: ignore[arg-type]
 
 
 def test_coalesced_deltas_lose_nothing(stage: Stage, fake_provider: Start) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -152,3 +154,40 @@ def test_blank_reply_is_empty(stage: Stage, fake_provider: Start) -> None:
     played = stage.play(stage.graph(fake_provider(script(says(" \n"), says("Hi.")))), "Go.")
     assert played.answer == "Hi."
     assert [e["key"] for e in played.of("nudge")] == ["empty_reply"]
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "TURNFLOW_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="no model is named: pass model="):
+        OpenAICompatibleChat(base_url="http://127.0.0.1:1/v1")
+    with pytest.raises(ValueError, match="no key: set OPENAI_API_KEY, or OPENAI_BASE_URL"):
+        OpenAICompatibleChat(model="m")
+    with pytest.raises(ValueError, match="is no address: it begins with http://"):
+        OpenAICompatibleChat(model="m", base_url="127.0.0.1/v1")
+
+
+def test_an_unreachable_endpoint_is_named(stage: Stage) -> None:
+    model = OpenAICompatibleChat(model="m", base_url="http://127.0.0.1:9/v1", max_retries=0)
+    played = stage.play(build_turn_graph(model, checkpointer=stage.saver), "Go.")
+    assert "at http://127.0.0.1:9/v1" in str(played.error)
+    assert "refused" in str(played.error) or "failed" in str(played.error)
+
+
+def test_upper_case_finish_reasons_mean_the_same(stage: Stage, fake_provider: Start) -> None:
+    reply = {"reply": {"content": "I", "tool_calls": [call("boom")], "finish_reason": "content_filter"}}
+    raw = {"choices": [{"index": 0, "delta": {"content": "I"}, "finish_reason": "CONTENT_FILTER"}]}
+    provider = fake_provider(
+        {"steps": [{"raw": [f"data: {json.dumps(raw)}\n\n", "data: [DONE]\n\n"]}, reply]}
+    )
+    graph = stage.graph(provider)
+    assert stage.play(graph, "Go.", thread="a").status == "filtered"
+    assert stage.play(graph, "Go.", thread="b").status == "filtered"
+
+
+def test_a_model_that_raises_cancelled_is_a_failure(stage: Stage) -> None:
+    class Odd(Whole):
+        def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+            raise asyncio.CancelledError
+
+    assert stage.play(graph(stage, Odd(replies=None)), "Go.").status == "provider_error"

@@ -245,3 +245,94 @@ def test_calls_that_wait_for_a_place_are_not_run_once_cancelled(stage: Stage, fa
     result = run(stage, graph, "Go.", thread_id="t", context=TurnContext(cancel=token))
     assert result.status == "cancelled"
     assert len(ran) == 1
+
+
+def test_none_tells_an_open_pause_again(stage: Stage, fake_provider: Start) -> None:
+    graph = stage.graph(fake_provider(script(calls(asks("Which?")), says("Ok."))))
+    paused = run(stage, graph, "Go.", thread_id="t")
+    with pytest.raises(ValueError, match="does not fit"):
+        run(stage, graph, Command(resume=3), thread_id="t")
+    again = run(stage, graph, None, thread_id="t")
+    assert (again.status, again.answer, again.interrupts) == ("paused", "Which?", paused.interrupts)
+    assert run(stage, graph, Command(resume="x"), thread_id="t").answer == "Ok."
+
+
+def test_an_answered_turn_no_longer_says_that_it_is_paused(stage: Stage, fake_provider: Start) -> None:
+    graph = stage.graph(fake_provider(script(calls(asks("Which?")), says("Ok."))))
+    run(stage, graph, "Go.", thread_id="t")
+    seen: list[tuple[str, Any]] = []
+    config: Any = {"configurable": {"thread_id": "t"}}
+    options: Any = {"stream_mode": "values"}
+
+    async def watch() -> None:
+        seen.extend(
+            [(v["answer"], v["outcome"]) async for v in graph.astream(Command(resume="x"), config, **options)]
+        )
+
+    if stage.mode == "sync":
+        seen.extend((v["answer"], v["outcome"]) for v in graph.stream(Command(resume="x"), config, **options))
+    else:
+        stage.run(watch())
+    assert ("", {}) in seen
+    assert all(outcome != "paused" for _, outcome in seen[1:-1])
+
+
+def test_breaking_off_keeps_what_finished_calls_gave(tmp_path: Path, fake_provider: Start) -> None:
+    stage = Stage("async", "sqlite", tmp_path)
+    release = threading.Event()
+
+    def fast() -> str:
+        """Finish at once."""
+        return "sold"
+
+    def slow() -> str:
+        """Take long."""
+        release.wait(20)
+        return "late"
+
+    graph = stage.graph(fake_provider(script(calls(call("fast"), call("slow", "c2")))), tools=[fast, slow])
+
+    async def main() -> None:
+        sold = asyncio.Event()
+
+        def watch(event: dict[str, Any]) -> None:
+            if event["type"] == "tool.result":
+                sold.set()
+
+        task = asyncio.create_task(arun_turn(graph, "Go.", thread_id="t", on_event=watch))
+        await sold.wait()
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        values = (await graph.aget_state({"configurable": {"thread_id": "t"}})).values
+        assert values["outcome"]["status"] == "cancelled"
+        results = [str(m.content) for m in values["messages"] if m.type == "tool"]
+        assert results[0] == "sold"
+        assert results[1].startswith("Cancelled")
+
+    stage.run(main())
+    release.set()
+    stage.close()
+
+
+@pytest.mark.parametrize("when", ["turn.started", "context.assembled"])
+def test_breaking_off_in_the_first_step_settles_too(tmp_path: Path, fake_provider: Start, when: str) -> None:
+    stage = Stage("async", "sqlite", tmp_path)
+    graph = stage.graph(fake_provider(script(says("Hello."))))
+
+    async def main() -> None:
+        def watch(event: dict[str, Any]) -> None:
+            if event["type"] == when:
+                task.cancel()
+
+        task = asyncio.create_task(arun_turn(graph, "first", thread_id="t", on_event=watch))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        state = await graph.aget_state({"configurable": {"thread_id": "t"}})
+        assert state.values["outcome"]["status"] == "cancelled"
+        done = await arun_turn(graph, "second", thread_id="t")
+        assert [m.type for m in done.messages] == ["human", "ai", "human", "ai"]
+
+    stage.run(main())
+    stage.close()

@@ -312,3 +312,10 @@ def test_stored_message_has_the_documented_fields(stage: Stage, fake_provider: S
     assert isinstance(reply, AIMessage)
     assert reply.id == f"turn-{human.id}-1"
     assert set(reply.additional_kwargs["turnflow"]) == {"raw", "thinking", "label"}
+
+
+def test_a_retracted_reply_that_nothing_replaces_is_emptied(stage: Stage, fake_provider: Start) -> None:
+    replies = [{"reply": {"content": "secret thought</think>"}}, {"reply": {"content": "The answer."}}]
+    played = stage.play(stage.graph(fake_provider({"steps": replies})), HI)
+    assert played.answer == "The answer."
+    assert [m.content for m in played.live if m.id == f"turn-{played.messages[0].id}-1"][-1] == ""

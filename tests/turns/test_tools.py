@@ -20,6 +20,11 @@ from tests.turns.stage import Played, Stage, add
 from turnflow import ToolOutput, ToolPolicy, TurnContext, TurnHooks, build_turn_graph
 
 
+def with_a_host_argument(_key: str) -> str:
+    """Take what no model can give."""
+    return _key
+
+
 def one(
     stage: Stage, start: Start, made: Any, /, *, policy: ToolPolicy | None = None, **arguments: Any
 ) -> Played:
@@ -390,6 +395,7 @@ def test_same_ids_in_two_turns_do_not_mix(stage: Stage, fake_provider: Start) ->
         ([add], {"add": {"timeout": -1}}, "timeout"),
         ([add], {"add": {"needs_approval": True}}, "needs_approval"),
         ([object()], None, "is no tool"),
+        ([with_a_host_argument], None, "cannot give the argument '_key'"),
     ],
 )
 def test_bad_tools_are_refused_when_the_graph_is_built(tools: Any, policies: Any, complaint: str) -> None:
@@ -402,3 +408,42 @@ def test_exit_is_not_held_up_by_a_hanging_tool() -> None:
 
     code = "import time, turnflow.graph.daemon as d\nd.start(lambda: time.sleep(60))\n"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        (["ann", "bob"], '["ann", "bob"]'),
+        ([], "[]"),
+        ([{"type": "json", "json": 1}], '[{"type": "json", "json": 1}]'),
+        ([{"type": "text", "text": " "}], "(no output)"),
+        ([{"type": "text", "text": "hi"}, {"type": "text", "text": ""}], [{"type": "text", "text": "hi"}]),
+        ([{"type": "text"}], '[{"type": "text"}]'),
+        (ToolOutput(["ann"]), '["ann"]'),
+        (ToolOutput(None), "(no output)"),
+    ],
+)
+def test_lists_are_content_blocks_or_json(
+    stage: Stage, fake_provider: Start, value: Any, content: Any
+) -> None:
+    def give() -> Any:
+        """Give a value."""
+        return value
+
+    played = one(stage, fake_provider, give)
+    assert played.messages[2].content == content
+    assert played.answer == "Done."
+
+
+@pytest.mark.parametrize(
+    "fields", [{"checkpoint": {"a": 1}}, {"sources": 5}, {"sources": [{("a", 1): 2}]}, {"content": Command()}]
+)
+def test_an_impossible_output_is_an_error_result(stage: Stage, fake_provider: Start, fields: Any) -> None:
+    def give() -> ToolOutput:
+        """Give an impossible output."""
+        return ToolOutput(**{"content": "x", **fields})
+
+    played = one(stage, fake_provider, give)
+    if "content" not in fields:
+        assert "failed with TypeError" in played.results()["c1"]
+    assert played.answer == "Done."
