@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, get_args
@@ -143,7 +144,7 @@ def _builtin_tools(settings: TurnSettings) -> list[BaseTool]:
 
 
 @lru_cache(maxsize=32)
-def _model_of(name: str, profile_json: str) -> BaseChatModel:
+def _model_of(name: str, profile_json: str, _endpoint: tuple[str | None, ...]) -> BaseChatModel:
     return OpenAICompatibleChat(
         model=name, provider_profile=ProviderProfile.model_validate_json(profile_json)
     )
@@ -151,4 +152,5 @@ def _model_of(name: str, profile_json: str) -> BaseChatModel:
 
 def _make_model(name: str, profile: ProviderProfile) -> BaseChatModel:
     """The model of a name; made once, for it holds connections."""
-    return _model_of(name, profile.model_dump_json())
+    endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
+    return _model_of(name, profile.model_dump_json(), endpoint)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
+from langchain_core.tools import BaseTool
 from pydantic.json_schema import SkipJsonSchema
 
 from turnflow.graph.cancel import CancelToken
@@ -79,6 +80,10 @@ class TurnContext:
         Raises:
             ValueError: The text names the field and what it takes.
         """
+        if self.tools is not None:
+            if isinstance(self.tools, str | BaseTool) or not isinstance(self.tools, Iterable):
+                raise ValueError(f"TurnContext.tools is a list of tools; give [{self.tools!r:.80}]")
+            self.tools = list(self.tools)
         for name, kind in (("hooks", TurnHooks), ("cancel", CancelToken)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):

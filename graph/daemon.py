@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from turnflow.graph.cancel import CancelToken
 
@@ -48,17 +49,45 @@ def run_coroutine(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return start(lambda: asyncio.run(make())).result()
 
 
+class CoroutineThread(Generic[T]):
+    """A coroutine in a loop and a daemon thread of its own; it can be given up."""
+
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._make = make
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[T] | None = None
+        self._given_up = False
+        self.future = start(lambda: asyncio.run(self._main()))
+
+    async def _main(self) -> T:
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._make())
+        if self._given_up:
+            self._task.cancel()
+        return await self._task
+
+    def give_up(self) -> None:
+        """Cancel the coroutine; waits for nothing."""
+        self._given_up = True
+        if self._loop is not None and self._task is not None:
+            with suppress(RuntimeError):  # the loop is closed: the coroutine has ended
+                self._loop.call_soon_threadsafe(self._task.cancel)
+
+
 def wait_done(future: Future[Any], *, timeout: float | None, cancel: CancelToken | None) -> None:
     """Wait, blocking, until a future is done.
 
     Raises:
         GivenUpError: `timeout` (seconds) is over, or the token was cancelled.
     """
-    woken = threading.Event()
-    future.add_done_callback(lambda _: woken.set())
-    remove = cancel.on_cancel(woken.set) if cancel else None
+    # Not an Event: a token may be cancelled by a signal handler within this very wait, and an Event's lock
+    # would wait for itself. `put` of a SimpleQueue may be called from there.
+    woken: queue.SimpleQueue[None] = queue.SimpleQueue()
+    future.add_done_callback(lambda _: woken.put(None))
+    remove = cancel.on_cancel(lambda: woken.put(None)) if cancel else None
     try:
-        woken.wait(timeout)
+        with suppress(queue.Empty):
+            woken.get(timeout=timeout)
     finally:
         if remove:
             remove()

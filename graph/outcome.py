@@ -68,8 +68,11 @@ class TurnError(Exception):
     """
 
     def __init__(self, message: str, outcome: Outcome) -> None:
-        super().__init__(message)
+        super().__init__(message, outcome)
         self.outcome = outcome
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def make_outcome(

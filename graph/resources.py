@@ -80,7 +80,7 @@ class TurnResources:
             context = context.get("turn") if isinstance(context, Mapping) else getattr(context, "turn", None)
         if not isinstance(context, TurnContext):
             return self
-        tools = self.tools if context.tools is None else list(context.tools)
+        tools = self.tools if context.tools is None else context.tools
         changed = {**context.settings, **({"locale": context.locale} if context.locale else {})}
         if context.policies:
             self.registries.of(tools, {}, self.settings).check_policies(context.policies)
@@ -98,8 +98,12 @@ class TurnResources:
 
     @cached_property
     def registry(self) -> ToolRegistry:
-        """The tools that exist in this run, the built-in ones included."""
-        return self.registries.of(self.tools, self.policies, self.settings).available(self.context)
+        """All tools of this run, the built-in ones included."""
+        return self.registries.of(self.tools, self.policies, self.settings)
+
+    def tools_in(self, turn: dict[str, Any]) -> ToolRegistry:
+        """The tools that exist in a turn; decided when it starts, so that they do not flicker within it."""
+        return self.registry.without(turn["unavailable"])
 
     @cached_property
     def chat_model(self) -> ChatModel:

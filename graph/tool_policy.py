@@ -24,7 +24,8 @@ class ToolPolicy(BaseModel):
     aliases: tuple[str, ...] = ()
     """Other names under which a model may call the tool."""
     min_rounds: Any = 0
-    """Rounds that the tool needs; raises `TurnSettings.max_rounds`. What is no whole number counts as 0."""
+    """Rounds that the tool needs; raises `TurnSettings.max_rounds`. What is no whole number counts as 0, so
+    that a declaration that cannot be read breaks nothing."""
     available: Callable[[Any], bool] | None = None
     """Given the `TurnContext`, says whether the tool exists in this turn."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -126,13 +126,16 @@ class ToolRegistry:
             have = ", ".join(self._by_name) or "none"
             raise ValueError(f"policies: no tool is named {unknown[0]!r}; the tools are: {have}")
 
-    def available(self, context: Any) -> ToolRegistry:
-        """The tools that exist in this context."""
-        kept = [t for t in self if _is_available(t, context)]
-        if len(kept) == len(self._by_name):
+    def unavailable(self, context: Any) -> list[str]:
+        """Names of the tools that do not exist in this context; asks each tool's `available`."""
+        return [t.name for t in self if not _is_available(t, context)]
+
+    def without(self, names: Collection[str]) -> ToolRegistry:
+        """The registry without some tools."""
+        if not names:
             return self
         registry = ToolRegistry()
-        registry._by_name = {t.name: t for t in kept}
+        registry._by_name = {t.name: t for t in self if t.name not in names}
         registry._canonical = {a: n for a, n in self._canonical.items() if n in registry._by_name}
         return registry
 
@@ -142,11 +145,8 @@ class ToolRegistry:
 
 
 def declared_rounds(value: Any) -> int:
-    """A declared number of rounds, or 0 where it cannot be read as one."""
-    try:
-        return max(0, int(value))
-    except (TypeError, ValueError, OverflowError):
-        return 0
+    """A declared number of rounds, or 0 where it is none."""
+    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _is_available(registered: RegisteredTool, context: Any) -> bool:

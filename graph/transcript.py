@@ -116,15 +116,15 @@ class _Transcript:
 
     def _insert_behind(self, called: int, result: ToolMessage) -> None:
         order = call_order(self.messages[called])
+        end = called + 1
+        while end < len(self.messages) and isinstance(self.messages[end], ToolMessage):
+            end += 1
+        results = cast("list[ToolMessage]", self.messages[called + 1 : end])
+        if any(other.tool_call_id == result.tool_call_id for other in results):
+            return  # the first result wins
         place = order[result.tool_call_id]
-        at = called + 1
-        while at < len(self.messages):
-            other = self.messages[at]
-            if not isinstance(other, ToolMessage) or order.get(other.tool_call_id, place + 1) > place:
-                break
-            if other.tool_call_id == result.tool_call_id:
-                return  # the first result wins
-            at += 1
+        before = [order.get(other.tool_call_id, place + 1) < place for other in results]
+        at = called + 1 + (before.index(False) if False in before else len(before))
         self.messages.insert(at, result)
         if at == len(self.messages) - 1:
             self._index(at)

@@ -1,12 +1,12 @@
 """turnflow: one whole agent turn as a compiled LangGraph graph, for any OpenAI-compatible model."""
 
-from turnflow.graph.build import build_turn_graph
+from turnflow.graph.build import TurnGraph, build_turn_graph
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, TurnHooks
 from turnflow.graph.outcome import Outcome, TurnError
 from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.run import TurnResult, arun_turn, run_turn
-from turnflow.graph.saver import open_saver
+from turnflow.graph.saver import SaverError, TurnSaver, open_saver
 from turnflow.graph.settings import TurnSettings
 from turnflow.graph.tool_policy import ToolOutput, ToolPolicy
 from turnflow.nodes.assemble_context import PlanInput, plan_context
@@ -19,12 +19,15 @@ __all__ = [
     "PlanInput",
     "ProviderProfile",
     "ReplyReader",
+    "SaverError",
     "ToolOutput",
     "ToolPolicy",
     "TurnContext",
     "TurnError",
+    "TurnGraph",
     "TurnHooks",
     "TurnResult",
+    "TurnSaver",
     "TurnSettings",
     "arun_turn",
     "build_turn_graph",

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
 from turnflow.apps.command_line.plain import plain
 
@@ -111,7 +112,7 @@ class TurnScreen:
         if self._running and self._console is not None and self._console.is_terminal:
             self._end_line()
             calls = ", ".join(self._calls.get(call_id, call_id) for call_id in self._running)
-            self._status = self._console.status(plain(calls).replace("[", "\\["))
+            self._status = self._console.status(Text(plain(calls)))
             self._status.start()
 
 

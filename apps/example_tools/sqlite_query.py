@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import time
 from collections.abc import Iterable
@@ -92,7 +93,7 @@ def _answer(connection: sqlite3.Connection, sql: str, limit: int, seconds: float
         names = [column[0] for column in cursor.description]
         if len(names) > MAX_COLUMNS:
             raise ValueError(f"{len(names)} columns are more than {MAX_COLUMNS}; name those that you need")
-        rows = cursor.fetchmany(limit + 1)
+        rows = _fetch(cursor, limit + 1)
     except (sqlite3.Error, sqlite3.Warning) as error:
         if guard.refused:
             raise PermissionError(guard.refused) from None
@@ -100,6 +101,11 @@ def _answer(connection: sqlite3.Connection, sql: str, limit: int, seconds: float
             raise ValueError(f"the query took longer than {seconds:g} s; ask for less") from None
         raise ValueError(f"SQLite refuses the statement: {error}") from None
     return _table(names, rows, limit)
+
+
+def _fetch(cursor: sqlite3.Cursor, most: int) -> list[tuple[str, ...]]:
+    """Rows as text, one by one: a row of large values is never kept as it is."""
+    return [tuple(map(_cell, row)) for row in itertools.islice(cursor, most)]
 
 
 class _Guard:
@@ -139,9 +145,9 @@ def _reads(pragma: str | None, value: str | None) -> bool:
     return name in _PRAGMAS_OF_A_TABLE or (name in _PRAGMAS_OF_THE_DATABASE and value is None)
 
 
-def _table(names: list[str], rows: list[tuple[Any, ...]], limit: int) -> str:
+def _table(names: list[str], rows: list[tuple[str, ...]], limit: int) -> str:
     lines = [_line(names), _line("---" for _ in names)]
-    lines += [_line(map(_cell, row)) for row in rows[:limit]]
+    lines += [_line(row) for row in rows[:limit]]
     if not rows:
         lines.append("(no rows)")
     elif len(rows) > limit:

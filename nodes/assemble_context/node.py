@@ -36,9 +36,11 @@ def assemble_context(state: TurnState, run: NodeRun) -> Body[Update]:
 def _start(state: TurnState, run: NodeRun) -> Body[Update]:
     messages = list(state.get("messages", []))
     resources = run.resources
-    rounds = max(resources.settings.max_rounds, resources.registry.min_rounds())
+    unavailable = resources.registry.unavailable(resources.context)
+    rounds = max(resources.settings.max_rounds, resources.registry.without(unavailable).min_rounds())
     old = state.get("turn") or {}
     turn = new_turn(messages, old, thread_id=run.thread_id, max_rounds=rounds)
+    turn["unavailable"] = unavailable
     run.emitter(turn).emit("turn.started", input_id=turn["input_id"])
     said = yield from run.hook("on_turn_start", turn)
     return {

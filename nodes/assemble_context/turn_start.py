@@ -48,6 +48,7 @@ def new_turn(
         "output_factor": 1,
         "asks": 0,
         "tool_calls": 0,
+        "unavailable": [],
         "directives": [],
         "degradations": [],
         "finish_cause": "",

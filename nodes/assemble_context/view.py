@@ -17,7 +17,7 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
     turn = state["turn"]
     prompts = resources.prompts
     offers_tools = turn["phase"] != "finish" and resources.profile.native_tools
-    tools = resources.registry.names if offers_tools else []
+    tools = resources.tools_in(turn).names if offers_tools else []
     system = prompts.behaviour(resources.behaviour)
     if resources.instructions.strip():
         system = f"{system}\n\n{resources.instructions.strip()}"

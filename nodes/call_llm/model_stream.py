@@ -128,6 +128,7 @@ class _TaskPump:
         self._cancel = cancel
         self._loop = asyncio.get_running_loop()
         self._arrived: asyncio.Queue[Chunk | BaseException] = asyncio.Queue()
+        self._closed = False
         self._remove = cancel.on_cancel(self._wake) if cancel else None
         self._task = self._loop.create_task(self._pump())
 
@@ -141,6 +142,7 @@ class _TaskPump:
             return "tick"
 
     def close(self) -> None:
+        self._closed = True
         self._task.cancel()
         if self._remove:
             self._remove()
@@ -154,8 +156,10 @@ class _TaskPump:
         try:
             async for chunk in self._open():
                 self._arrived.put_nowait(chunk)
-        except Exception as error:  # noqa: BLE001 - raised to the one who waits
-            self._arrived.put_nowait(error)
+        except BaseException as error:
+            if self._closed:
+                raise
+            self._arrived.put_nowait(error)  # raised to the one who waits
         else:
             self._arrived.put_nowait("end")
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk
@@ -17,6 +18,9 @@ from pydantic import Field, model_validator
 from turnflow.graph.profile import ProviderProfile
 from turnflow.nodes.call_llm.call_assembly import CallAssembler
 from turnflow.nodes.call_llm.provider_errors import PrematureEndError
+
+OPENAI_URL = "https://api.openai.com/v1"
+"""OpenAI's own address, where nothing else is said."""
 
 SILENCE_SECONDS = 120.0
 """How long an endpoint may keep silent, before or within a reply, unless `timeout` says otherwise."""
@@ -87,7 +91,8 @@ class OpenAICompatibleChat(ChatOpenAI):
 
     def _rename_token_limit(self, payload: dict[str, Any]) -> None:
         named = self.provider_profile.token_limit_parameter
-        wanted = named or ("max_tokens" if self.openai_api_base else "max_completion_tokens")
+        at_openai = urlsplit(self.openai_api_base or OPENAI_URL).hostname == urlsplit(OPENAI_URL).hostname
+        wanted = named or ("max_completion_tokens" if at_openai else "max_tokens")
         for other in {"max_tokens", "max_completion_tokens"} - {wanted}:
             if other in payload:
                 payload[wanted] = payload.pop(other)
@@ -119,8 +124,16 @@ class OpenAICompatibleChat(ChatOpenAI):
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         stream = _StreamCheck()
-        async for chunk in super()._astream(*args, **kwargs):
-            yield stream.checked(chunk)
+        try:
+            async for chunk in super()._astream(*args, **kwargs):
+                yield stream.checked(chunk)
+        except RuntimeError as error:
+            if stream.has_begun or "loop is closed" not in str(error):
+                raise
+            # The connection that was taken from the pool belongs to a loop that is gone, as after an earlier
+            # asyncio.run; it is out of the pool now.
+            async for chunk in super()._astream(*args, **kwargs):
+                yield stream.checked(chunk)
         stream.close()
 
 
@@ -130,8 +143,10 @@ class _StreamCheck:
     def __init__(self) -> None:
         self._assembler = CallAssembler()
         self._finished = False
+        self.has_begun = False
 
     def checked(self, chunk: ChatGenerationChunk) -> ChatGenerationChunk:
+        self.has_begun = True
         message = chunk.message
         if (chunk.generation_info or {}).get("finish_reason") or message.response_metadata.get("status"):
             self._finished = True

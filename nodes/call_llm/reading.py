@@ -67,7 +67,12 @@ class Reading:
 
     def close(self) -> list[ReplyEvent]:
         """Read the end of the stream."""
-        events = self._reader.feed(rest) if (rest := self._text.close()) else []
+        events: list[ReplyEvent] = []
+        if thought := self._reasoning_text.close():
+            self._reasoning.append(thought)
+            events += self._reader.feed_thinking(thought)
+        if rest := self._text.close():
+            events += self._reader.feed(rest)
         return self._seen(events + self._reader.close())
 
     def step(self, message_id: str, *, stop: Stop = "", error: ErrorInfo | None = None) -> Step:

@@ -72,7 +72,7 @@ class ClassifyLabel:
 def _settled(state: TurnState, decision: dict[str, Any]) -> Update:
     """The update of a reply without calls."""
     step, turn = state["step"], dict(state["turn"])
-    cut_off = decision["key"] in {"truncated", "broken_off"} or decision["kind"] == "stop"
+    cut_off = decision["key"] in {"truncated", "broken_off"} or decision["kind"] in {"stop", "overflow"}
     message = reply_message(step, so_far=_so_far(state), calls=(), partial=cut_off)
     if step["error"]:
         turn["error"] = step["error"]

@@ -10,16 +10,18 @@ from langchain_core.messages import ToolCall
 from turnflow.graph.batch import BatchCall, PlannedBatch
 from turnflow.graph.resources import TurnResources
 from turnflow.graph.tool_names import safe_tool_name
-from turnflow.graph.tool_registry import RegisteredTool
+from turnflow.graph.tool_registry import RegisteredTool, ToolRegistry
 from turnflow.graph.transcript import result_message
 from turnflow.nodes.dispatch_tools.arguments import read_arguments
 from turnflow.nodes.dispatch_tools.ask_user import AskUserTool
 from turnflow.nodes.dispatch_tools.problems import describe_problems
+from turnflow.prompts import Prompts
 
 UNPARSED = "__unparsed__"
 """Argument under which the transcript keeps text that could not be read: the model sees what it wrote."""
 
 _MAX_UNPARSED = 2000
+_MAX_NAME = 100
 
 
 @dataclass
@@ -41,7 +43,7 @@ class _Read:
 
 def plan_batch(step: dict[str, Any], turn: dict[str, Any], resources: TurnResources) -> PlannedBatch:
     """What becomes of each call of a reply: it runs in some wave, or is answered with the reason why not."""
-    calls = [_read(call, resources) for call in step["calls"]]
+    calls = [_read(call, resources.tools_in(turn), resources.prompts) for call in step["calls"]]
     runnable = [call for call in calls if not call.refusal]
     changes = _limit(runnable, turn, resources)
     runnable = [call for call in runnable if not call.refusal]
@@ -59,8 +61,7 @@ def plan_batch(step: dict[str, Any], turn: dict[str, Any], resources: TurnResour
     )
 
 
-def _read(call: dict[str, Any], resources: TurnResources) -> _Read:
-    registry, prompts = resources.registry, resources.prompts
+def _read(call: dict[str, Any], registry: ToolRegistry, prompts: Prompts) -> _Read:
     tool = registry.find(call["name"])
     name = tool.name if tool else safe_tool_name(call["name"])
     read = read_arguments(
@@ -73,7 +74,7 @@ def _read(call: dict[str, Any], resources: TurnResources) -> _Read:
     elif tool is None:
         key = "unknown_tool" if registry.names else "no_tools"
         result.refusal = prompts.text(
-            "result", key, name=call["name"], nearest=", ".join(registry.nearest(call["name"]))
+            "result", key, name=call["name"][:_MAX_NAME], nearest=", ".join(registry.nearest(call["name"]))
         )
     elif read.given is None:
         result.refusal = prompts.text("result", "unparseable", reason=read.unparseable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,15 @@ class ToolRun:
 
     def call(self) -> ToolEnd:
         """Run it, blocking."""
-        future = daemon.start(self._invoke if has_sync(self._tool) else lambda: asyncio.run(self._ainvoke()))
+        if has_sync(self._tool):
+            return self._wait(daemon.start(self._invoke))
+        thread = daemon.CoroutineThread(self._ainvoke)
+        end = self._wait(thread.future)
+        if end.given_up:
+            thread.give_up()
+        return end
+
+    def _wait(self, future: Future[ToolEnd]) -> ToolEnd:
         try:
             daemon.wait_done(future, timeout=self._timeout, cancel=self._cancel)
         except daemon.GivenUpError as error:

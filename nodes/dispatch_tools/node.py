@@ -37,13 +37,14 @@ def dispatch_tools(sent: Dispatched, run: NodeRun) -> Body[Update]:
     if call["asks"]:
         status, rendered = _ask(call, emitter, run)
     else:
-        status, rendered = yield from _run_tool(call, turn, emitter, run)
+        status, rendered = yield from _run_tool(call, turn, sent["batch_id"], run)
     message = result_message(turn["id"], call["id"], call["name"], rendered.content, ok=rendered.ok)
     message.artifact = rendered.artifact
     fields = {"tool_call_id": call["id"], "name": call["name"], "status": status, "content": rendered.content}
     emitter.emit("tool.result", duration=round(time.monotonic() - started, 6), **fields)
     said = yield from run.hook("on_tool_result", turn, **fields)
-    report = {"done": True, "directives": said, **rendered.report}
+    # The arguments stand in the transcript; the batch is carried along in each later checkpoint.
+    report = {"done": True, "args": {}, "directives": said, **rendered.report}
     update: Update = {"messages": [message], "batch": {"id": sent["batch_id"], "calls": {call["id"]: report}}}
     # A question stands alone in its superstep: its task may take back what announced the pause.
     return {**update, "answer": "", "outcome": {}} if call["asks"] and status == "ok" else update
@@ -62,12 +63,14 @@ def _ask(call: BatchCall, emitter: Emitter, run: NodeRun) -> tuple[str, Rendered
 
 
 def _run_tool(
-    call: BatchCall, turn: dict[str, Any], emitter: Emitter, run: NodeRun
+    call: BatchCall, turn: dict[str, Any], batch_id: str, run: NodeRun
 ) -> Body[tuple[str, Rendered]]:
-    resources = run.resources
+    resources, emitter = run.resources, run.emitter(turn)
     registered = resources.registry.find(call["name"])
     if registered is None:  # it vanished between the reply and now
-        return "error", Rendered(resources.prompts.text("result", "no_tools", name=call["name"]), ok=False)
+        nearest = ", ".join(resources.registry.nearest(call["name"]))
+        text = resources.prompts.text("result", "unknown_tool", name=call["name"], nearest=nearest)
+        return "error", Rendered(text, ok=False)
     timeout = registered.policy.timeout or resources.settings.tool_timeout
     max_chars = registered.policy.max_result_chars or resources.settings.max_result_chars
     try:
@@ -75,7 +78,7 @@ def _run_tool(
     except Exception as error:  # noqa: BLE001 - a tool's annotations can raise anything
         return _ended(ToolEnd(error=error), timeout, max_chars, run)
     request = {"type": "tool_call", "id": call["id"], "name": registered.name, "args": arguments}
-    slot = Slot(f"{turn['session_id']}/{turn['id']}", resources.settings.max_parallel_tools)
+    slot = Slot(_wave_key(batch_id, turn, run), resources.settings.max_parallel_tools)
     yield slot
     try:
         if resources.cancelled:
@@ -84,6 +87,8 @@ def _run_tool(
         end = yield ToolRun(registered.tool, request, run.config, timeout=timeout, cancel=resources.cancel)
     finally:
         slot.release()
+    if isinstance(end.error, GraphInterrupt) and not can_pause(run.config):
+        end = ToolEnd(error=RuntimeError("it asks for input, which needs a graph with a checkpointer"))
     if isinstance(end.error, GraphInterrupt):  # the tool interrupted the graph itself
         values = [plain_json(interrupt.value) for interrupt in end.error.args[0]]
         emitter.emit("paused", tool_call_id=call["id"], values=values)
@@ -100,6 +105,13 @@ def _ended(end: ToolEnd, timeout: float, max_chars: int, run: NodeRun) -> tuple[
     if isinstance(end.error, GraphBubbleUp):
         raise end.error
     if end.error is not None:
-        return "error", render_failure(type(end.error).__name__, str(end.error), prompts)
+        return "error", render_failure(end.error, prompts)
     rendered = render(end.value, max_chars=max_chars, prompts=prompts)
     return "ok" if rendered.ok else "error", rendered
+
+
+def _wave_key(batch_id: str, turn: dict[str, Any], run: NodeRun) -> str:
+    """Names the batch among all that run: a turn inside a tool or another thread has its own places."""
+    info = run.runtime.execution_info
+    namespace = info.checkpoint_ns.rpartition("|")[0] if info else ""
+    return f"{namespace}/{turn['session_id']}/{batch_id}"

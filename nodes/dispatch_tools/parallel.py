@@ -1,4 +1,4 @@
-"""How many calls of a turn run at the same time."""
+"""How many calls of a batch run at the same time."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ _awaiting: WeakValueDictionary[tuple[str, int, int], asyncio.Semaphore] = WeakVa
 
 
 class Slot:
-    """A place among the calls of a turn that run; waited for by a node's body, then released.
+    """A place among the calls of a batch that run; waited for by a node's body, then released.
 
-    Each task of a wave has its own `Slot`; those of one turn share a semaphore, which lives as long as one
+    Each task of a wave has its own `Slot`; those of one batch share a semaphore, which lives as long as one
     of them does, so that one slow call holds back no more than its own place.
     """
 
-    def __init__(self, turn_key: str, limit: int) -> None:
-        self._turn_key = turn_key
+    def __init__(self, wave_key: str, limit: int) -> None:
+        self._wave_key = wave_key
         self._limit = limit
         self._held: threading.Semaphore | asyncio.Semaphore | None = None
 
     def call(self) -> None:
         """Take the place, blocking."""
         with _lock:
-            semaphore = _blocking.setdefault((self._turn_key, self._limit), threading.Semaphore(self._limit))
+            semaphore = _blocking.setdefault((self._wave_key, self._limit), threading.Semaphore(self._limit))
         semaphore.acquire()
         self._held = semaphore
 
     async def acall(self) -> None:
         """Take the place, awaiting."""
-        key = (self._turn_key, self._limit, id(asyncio.get_running_loop()))
+        key = (self._wave_key, self._limit, id(asyncio.get_running_loop()))
         with _lock:
             semaphore = _awaiting.setdefault(key, asyncio.Semaphore(self._limit))
         await semaphore.acquire()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -35,12 +36,15 @@ def render(value: Any, *, max_chars: int, prompts: Prompts) -> Rendered:
     try:
         return _render(value, max_chars, prompts)
     except Exception as error:  # noqa: BLE001 - a foreign value can raise anything when it is looked at
-        return render_failure(type(error).__name__, str(error), prompts)
+        return render_failure(error, prompts)
 
 
 def _render(value: Any, max_chars: int, prompts: Prompts) -> Rendered:
     if isinstance(value, ToolOutput):
-        return Rendered(_bounded(value.content, max_chars, prompts), report=_report(value))
+        report = _report(value)
+        # A terminating tool's content is the turn's answer: nobody cuts an answer.
+        most = sys.maxsize if report["terminate"] else max_chars
+        return Rendered(_bounded(value.content, most, prompts), report=report)
     if isinstance(value, ToolMessage):
         return Rendered(
             _bounded(value.content, max_chars, prompts),
@@ -62,10 +66,14 @@ def _report(output: ToolOutput) -> dict[str, Any]:
     }
 
 
-def render_failure(kind: str, message: str, prompts: Prompts, *, max_chars: int = 2000) -> Rendered:
+def render_failure(error: BaseException, prompts: Prompts, *, max_chars: int = 2000) -> Rendered:
     """What the model reads of an exception: its type and its message."""
+    try:
+        message = str(error).strip()
+    except Exception:  # noqa: BLE001 - a foreign exception may not even have a text
+        message = ""
     text = prompts.text(
-        "result", "failed", type=kind, message=message.strip() or prompts.text("result", "empty")
+        "result", "failed", type=type(error).__name__, message=message or prompts.text("result", "empty")
     )
     return Rendered(_bounded(text, max_chars, prompts), ok=False)
 
@@ -79,12 +87,18 @@ def _bounded(value: Any, max_chars: int, prompts: Prompts) -> str | list[Any]:
     if not is_content(value):
         text = as_text(value)
         return _cut(text, max_chars, prompts) if text.strip() else prompts.text("result", "empty")
-    blocks = clean_content(value)
-    return [_bounded_block(block, max_chars, prompts) for block in blocks] or prompts.text("result", "empty")
-
-
-def _bounded_block(block: Any, max_chars: int, prompts: Prompts) -> Any:
-    return {**block, "text": _cut(block["text"], max_chars, prompts)} if block["type"] == "text" else block
+    left = max_chars
+    blocks: list[Any] = []
+    for block in cast("list[Any]", clean_content(value) or []):
+        if block["type"] == "text":
+            if left <= 0:
+                continue
+            text = _cut(block["text"], left, prompts)
+            left -= len(text)
+            blocks.append({**block, "text": text})
+        else:
+            blocks.append(block)
+    return blocks or prompts.text("result", "empty")
 
 
 def _cut(text: str, max_chars: int, prompts: Prompts) -> str:
