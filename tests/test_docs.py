@@ -1,10 +1,10 @@
-"""The pages in docs/: they say what there is, their code compiles, their links lead somewhere."""
+"""The pages in docs/: they say what there is, their code runs, their links lead somewhere."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -12,6 +12,7 @@ from typing import Any, get_args
 import pytest
 
 from turnflow import ProviderProfile, ToolPolicy, TurnContext, TurnHooks, TurnSettings
+from turnflow.apps.fake_provider import FakeProvider
 from turnflow.graph.events import EventType
 from turnflow.graph.outcome import STATUSES
 
@@ -21,7 +22,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 ROOMS = ("graph", "nodes", "apps", "prompts", "turnflow")
 
 _MENTION = re.compile(r"\bdocs/[\w-]+\.md\b")
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^(<!-- not run -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -44,12 +45,27 @@ def mentions() -> Iterator[str]:
 
 
 def code_blocks() -> list[Any]:
+    """Each Python block, and whether it is to be run: a comment right above may say that it is not."""
     return [
-        pytest.param(code, id=f"{page.relative_to(ROOT)}-{number}")
+        pytest.param(code, not skipped, id=f"{page.relative_to(ROOT)}-{number}")
         for page in PAGES
-        for number, (language, code) in enumerate(_FENCE.findall(text_of(page)), start=1)
+        for number, (skipped, language, code) in enumerate(_FENCE.findall(text_of(page)), start=1)
         if language == "python"
     ]
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """A strict provider that answers whatever the pages ask; where it can ask about a fence, it does."""
+    question = {"prompt": "Which colour?", "options": ["red", "blue"]}
+    asks = {"tool_calls": [{"name": "ask_user", "arguments": {"questions": [question]}}]}
+    steps = [
+        {"when": {"last_role": "user", "last_contains": "fence"}, "reply": asks, "forever": True},
+        {"reply": {"content": "Very well."}, "forever": True},
+    ]
+    with FakeProvider({"steps": steps}) as provider:
+        yield provider.base_url
+    provider.assert_clean()
 
 
 def anchors(page: Path) -> set[str]:
@@ -87,9 +103,24 @@ def test_a_page_has_a_row_for_everything_it_is_about(page: str, names: list[str]
     assert [name for name in names if f"`{name}`" not in rows] == []
 
 
-@pytest.mark.parametrize("code", code_blocks())
-def test_code_compiles(code: str) -> None:
-    ast.parse(code)
+@pytest.mark.parametrize(("code", "is_run"), code_blocks())
+def test_code_runs(
+    code: str, *, is_run: bool, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = compile(code, "page", "exec")
+    if not is_run:
+        return
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint)
+    for name in ("OPENAI_API_KEY", "TURNFLOW_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("builtins.input", lambda prompt: "blue")
+    try:
+        exec(compiled, {"__name__": "page"})  # noqa: S102 - the pages are ours
+    finally:
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.cancel()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
