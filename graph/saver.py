@@ -131,6 +131,20 @@ class TurnSaver(SqliteSaver):
             if saved is not None:
                 yield saved
 
+    def thread_ids(self, *, limit: int | None = None) -> Sequence[str]:
+        """Give the ids of all threads, the one that was active last first.
+
+        Args:
+            limit: How many at most.
+        """
+        query = (
+            "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' "
+            "GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC LIMIT ?"
+        )
+        with self.cursor(transaction=False) as cursor:
+            # SQLite reads a negative limit as none.
+            return [row[0] for row in cursor.execute(query, (-1 if limit is None else limit,))]
+
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:

@@ -1,4 +1,4 @@
-"""The commands: `chat`, `run`, `fake-provider`."""
+"""The commands: `chat`, `run`, `threads`, `history`, `fake-provider`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,17 @@ from langgraph.types import Command
 from pydantic import ValidationError
 from rich.console import Console
 
-from turnflow import TurnError, TurnResult, open_saver
+from turnflow import TurnError, TurnResult, TurnSaver, open_saver
 from turnflow.apps.command_line.screen import TurnScreen
-from turnflow.apps.command_line.setup import Options, build_graph
+from turnflow.apps.command_line.setup import Options, build_graph, threads_file
+from turnflow.apps.command_line.threads import (
+    last_thread,
+    list_threads,
+    message_as_json,
+    messages_of,
+    print_messages,
+    print_threads,
+)
 from turnflow.apps.command_line.turns import new_thread, run_to_the_end
 from turnflow.apps.local_model import LocalModelError
 
@@ -46,6 +54,8 @@ Rounds = Annotated[int, typer.Option(help="Rounds before the turn settles.")]
 Language = Annotated[str, typer.Option(help="Language of turnflow's own texts: en or zh.")]
 Threads = Annotated[Path | None, typer.Option("--db", help="SQLite file that keeps the threads.")]
 Thread = Annotated[str | None, typer.Option("--thread", "-t", help="Thread to go on with.")]
+Last = Annotated[bool, typer.Option("--last", help="Go on with the thread that was active last.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -66,6 +76,7 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     thread: Thread = None,
+    last: Last = False,
     db: Threads = None,
     model: Model = None,
     base_url: BaseUrl = None,
@@ -79,16 +90,16 @@ def run(
     """Run one turn and print it."""
     if (message is None) == (not answer):
         _used_wrongly("give either a message or --answer")
-    if answer and not thread:
-        _used_wrongly("--answer needs --thread, the thread whose question it answers")
+    if answer and not (thread or last):
+        _used_wrongly("--answer needs --thread or --last, the thread whose question it answers")
     options = Options(model, base_url, local, instructions, root, sqlite, max_rounds, language)
     console = Console(stderr=as_json, highlight=False)
-    with _plain_errors(), open_saver(options.threads_file(db)) as saver:
+    with _plain_errors(), open_saver(threads_file(db)) as saver:
         graph = build_graph(options, saver, notice=_notice_on(console))
         screen = TurnScreen(None if as_json else console)
         given: Any = Command(resume={"answers": list(answer)}) if answer else message
         asks = None if as_json or not sys.stdin.isatty() else console
-        thread = thread or new_thread()
+        thread = _thread(saver, thread, last=last)
         with _failure_as_json(wanted=as_json, thread=thread):
             result = run_to_the_end(graph, given, thread_id=thread, screen=screen, asks=asks)
     if as_json:
@@ -104,6 +115,7 @@ def run(
 def chat(
     *,
     thread: Thread = None,
+    last: Last = False,
     db: Threads = None,
     model: Model = None,
     base_url: BaseUrl = None,
@@ -117,10 +129,10 @@ def chat(
     """Chat with a model. Ctrl-C cancels the turn and keeps the thread; Ctrl-D leaves."""
     options = Options(model, base_url, local, instructions, root, sqlite, max_rounds, language)
     console = Console(highlight=False)
-    with _plain_errors(), open_saver(options.threads_file(db)) as saver:
+    with _plain_errors(), open_saver(threads_file(db)) as saver:
         graph = build_graph(options, saver, notice=_notice_on(console))
         screen = TurnScreen(console)
-        thread = thread or new_thread()
+        thread = _thread(saver, thread, last=last)
         said = False
         for message in _messages(console):
             said = True
@@ -130,6 +142,42 @@ def chat(
                 console.print(str(error) or "left unanswered", style="red", markup=False, soft_wrap=True)
     if said:
         console.print(f"Go on with: turnflow chat --thread {thread}", style="dim", soft_wrap=True)
+
+
+@app.command()
+def threads(
+    *,
+    db: Threads = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many to list.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the threads, the one that was active last first."""
+    console = Console(highlight=False)
+    with _plain_errors(), open_saver(threads_file(db)) as saver:
+        found = list_threads(saver, limit)
+        if as_json:
+            for thread in found:
+                typer.echo(json.dumps(thread, ensure_ascii=False))
+        else:
+            print_threads(console, found)
+
+
+@app.command()
+def history(
+    thread: Annotated[str, typer.Argument(help="Thread to print.")],
+    *,
+    db: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what was said in a thread."""
+    console = Console(highlight=False)
+    with _plain_errors(), open_saver(threads_file(db)) as saver:
+        messages = messages_of(saver, thread)
+        if as_json:
+            for message in messages:
+                typer.echo(message_as_json(message))
+        else:
+            print_messages(console, messages)
 
 
 @app.command("fake-provider")
@@ -156,6 +204,13 @@ def fake_provider(
             raise ValueError(
                 f"cannot listen on {host}:{port}: {error.strerror}; give another --port"
             ) from error
+
+
+def _thread(saver: TurnSaver, given: str | None, *, last: bool) -> str:
+    """The thread to run in."""
+    if given and last:
+        raise ValueError("give either --thread or --last")
+    return last_thread(saver) if last else given or new_thread()
 
 
 def _notice_on(console: Console) -> Callable[[str], None]:

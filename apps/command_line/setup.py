@@ -39,16 +39,21 @@ class Options:
         configured = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "TURNFLOW_MODEL")
         return self.local or not (named or any(os.environ.get(name) for name in configured))
 
-    def threads_file(self, given: Path | None) -> Path:
-        """The SQLite file that keeps the threads; the folder of the default one is made."""
-        if given:
-            return given
-        home = Path(os.environ.get("TURNFLOW_HOME") or typer.get_app_dir("turnflow"))
-        try:
-            home.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"TURNFLOW_HOME: no folder can be made at {home}: {error.strerror}") from error
-        return home / "threads.sqlite"
+
+def threads_file(given: Path | None) -> Path:
+    """The SQLite file that keeps the threads; the folder of the default one is made.
+
+    Raises:
+        ValueError: The folder of the default one cannot be made.
+    """
+    if given:
+        return given
+    home = Path(os.environ.get("TURNFLOW_HOME") or typer.get_app_dir("turnflow"))
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"TURNFLOW_HOME: no folder can be made at {home}: {error.strerror}") from error
+    return home / "threads.sqlite"
 
 
 def build_graph(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Callable[[str], None]) -> Any:

@@ -127,7 +127,10 @@ def test_an_empty_end_is_exit_code_1(shell: Shell, fake_provider: Start) -> None
     [
         (["run"], "give either a message or --answer"),
         (["run", "hi", "--answer", "x"], "give either a message or --answer"),
-        (["run", "--answer", "x"], "--answer needs --thread"),
+        (["run", "--answer", "x"], "--answer needs --thread or --last"),
+        (["run", "hi", "--last"], "there is no thread yet"),
+        (["run", "hi", "--last", "--thread", "t"], "give either --thread or --last"),
+        (["history", "nowhere"], "there is no thread 'nowhere'"),
         (["run", "hi", "--max-rounds", "0"], "max_rounds"),
         (["run", "hi", "--language", "fr"], "locale"),
         (["run", " "], "the message is empty"),
@@ -219,3 +222,26 @@ def test_without_the_extra_the_command_says_what_to_install() -> None:
     )
     assert done.returncode == 2
     assert done.stderr == "turnflow: the command needs the package 'typer': pip install 'turnflow[cli]'\n"
+
+
+def test_threads_are_listed_and_gone_on_with(shell: Shell, fake_provider: Start) -> None:
+    first = [calls(call("calculate", "c1", expression="6 * 7")), says("It is 42.")]
+    shell.use(fake_provider(script(*first, calls(asks("Which colour?")), says("Blue it is."))))
+    shell.run("run", "What is 6 * 7?", "--thread", "sums")
+    shell.run("run", "Paint it.", "--thread", "paint")
+    code, out, _ = shell.run("threads", "--json")
+    listed = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [(t["thread_id"], t["status"], t["messages"]) for t in listed] == [
+        ("paint", "paused", 2),
+        ("sums", "finished", 4),
+    ]
+    _, out, _ = shell.run("run", "--last", "--answer", "blue")
+    assert out.splitlines()[-1] == "Blue it is."
+    _, out, _ = shell.run("threads", "--limit", "1")
+    assert out.startswith("paint  2")
+    assert out.endswith("finished           Paint it.\n")
+    _, out, _ = shell.run("history", "sums")
+    assert out.splitlines() == ["> What is 6 * 7?", "✓ calculate → 42", "It is 42."]
+    _, out, _ = shell.run("history", "sums", "--json")
+    assert [json.loads(line)["role"] for line in out.splitlines()] == ["human", "ai", "tool", "ai"]

@@ -1,0 +1,120 @@
+"""The threads of a file: which there are, and what was said in one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from rich.console import Console
+from typing_extensions import TypedDict
+
+from turnflow import TurnGraph, TurnSaver, build_turn_graph
+from turnflow.apps.command_line.plain import plain
+
+MAX_SHOWN = 60
+
+
+class ThreadInfo(TypedDict):
+    """One thread, as `turnflow threads --json` prints it."""
+
+    thread_id: str
+    last_active: str | None
+    """Time of the newest checkpoint, ISO 8601 in UTC."""
+    status: str
+    """The last turn's status; `unfinished` for one without an outcome."""
+    messages: int
+    last_user_message: str
+
+
+def reading_graph(saver: TurnSaver) -> TurnGraph:
+    """A graph that reads threads; it never calls a model."""
+    return build_turn_graph("unused", checkpointer=saver)
+
+
+def list_threads(saver: TurnSaver, limit: int) -> Iterator[ThreadInfo]:
+    """The threads of a file, the one that was active last first."""
+    graph = reading_graph(saver)
+    for thread_id in saver.thread_ids(limit=limit):
+        snapshot = graph.get_state({"configurable": {"thread_id": thread_id}})
+        messages = snapshot.values.get("messages") or []
+        said = [m for m in messages if isinstance(m, HumanMessage)]
+        yield {
+            "thread_id": thread_id,
+            "last_active": snapshot.created_at,
+            "status": (snapshot.values.get("outcome") or {}).get("status") or "unfinished",
+            "messages": len(messages),
+            "last_user_message": str(said[-1].text) if said else "",
+        }
+
+
+def last_thread(saver: TurnSaver) -> str:
+    """The thread that was active last.
+
+    Raises:
+        ValueError: There is none.
+    """
+    newest = saver.thread_ids(limit=1)
+    if not newest:
+        raise ValueError("there is no thread yet to go on with; leave --last out")
+    return newest[0]
+
+
+def messages_of(saver: TurnSaver, thread_id: str) -> list[BaseMessage]:
+    """The transcript of a thread.
+
+    Raises:
+        ValueError: There is no such thread.
+    """
+    snapshot = reading_graph(saver).get_state({"configurable": {"thread_id": thread_id}})
+    if snapshot.created_at is None:
+        raise ValueError(f"there is no thread {thread_id!r}; `turnflow threads` lists those that there are")
+    return list(snapshot.values.get("messages") or [])
+
+
+def print_threads(console: Console, threads: Iterator[ThreadInfo]) -> None:
+    """A line for each thread."""
+    for thread in threads:
+        when = (thread["last_active"] or "")[:19].replace("T", " ")
+        said = _short(thread["last_user_message"])
+        console.print(
+            plain(f"{thread['thread_id']}  {when}  {thread['status']:<18} {said}"),
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def print_messages(console: Console, messages: list[BaseMessage]) -> None:
+    """The transcript as `chat` would have shown it."""
+    for message in messages:
+        text = plain(str(message.text))
+        if isinstance(message, HumanMessage):
+            console.print(f"> {text}", style="bold", markup=False, soft_wrap=True)
+        elif isinstance(message, ToolMessage):
+            mark = "✗" if message.status == "error" else "✓"
+            console.print(
+                f"{mark} {plain(str(message.name))} → {_short(text)}",
+                style="dim",
+                markup=False,
+                soft_wrap=True,
+            )
+        elif text.strip():
+            console.print(text, markup=False, soft_wrap=True)
+
+
+def message_as_json(message: BaseMessage) -> str:
+    """One message as a line of JSON: `id`, `role`, `text`, and the calls or the call that it is about."""
+    line: dict[str, Any] = {"id": message.id, "role": message.type, "text": str(message.text)}
+    if isinstance(message, AIMessage) and message.tool_calls:
+        line["tool_calls"] = [
+            {key: call[key] for key in ("id", "name", "args")} for call in message.tool_calls
+        ]
+    if isinstance(message, ToolMessage):
+        line |= {"tool_call_id": message.tool_call_id, "name": message.name, "status": message.status}
+    return json.dumps(line, ensure_ascii=False)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 1]}…"
