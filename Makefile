@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test chat lint format types check fuzz clean
+.PHONY: help demo test chat studio studio-check lint format types check fuzz clean
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -14,6 +14,12 @@ demo: $(VENV)/.demo  ## A real turn with a tool, on the embedded model
 
 chat: $(VENV)/.demo  ## Chat; with the embedded model unless OPENAI_API_KEY or OPENAI_BASE_URL is set
 	$(BIN)/turnflow chat
+
+studio: $(VENV)/.dev  ## The graph in LangGraph Studio's server, offline but for its hosted page
+	LANGGRAPH_CLI_NO_ANALYTICS=1 LANGGRAPH_NO_VERSION_CHECK=true $(BIN)/langgraph dev
+
+studio-check: $(VENV)/.dev  ## A turn and a pause through the real server
+	$(BIN)/python -m pytest tests/graph/test_studio.py
 
 test: $(VENV)/.dev  ## All tests, then the turns on SQLite once more in LangGraph's strict msgpack mode
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
