@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import lru_cache
 from typing import Any, get_args
+from weakref import WeakKeyDictionary
 
+import openai
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
@@ -24,7 +27,7 @@ from turnflow.graph.settings import TurnSettings
 from turnflow.graph.state import TurnInput, TurnOutput, TurnState
 from turnflow.graph.tool_policy import ToolPolicy
 from turnflow.nodes.assemble_context import assemble_context, plan_view
-from turnflow.nodes.call_llm import CallLLM, OpenAICompatibleChat
+from turnflow.nodes.call_llm import SILENCE_SECONDS, CallLLM, OpenAICompatibleChat
 from turnflow.nodes.classify_label import ClassifyLabel
 from turnflow.nodes.dispatch_tools import ask_user_tool, dispatch_tools, plan_batch
 from turnflow.nodes.finalize import finalize
@@ -143,14 +146,27 @@ def _builtin_tools(settings: TurnSettings) -> list[BaseTool]:
     return [ask_user_tool(Prompts(settings.locale))] if settings.ask_user else []
 
 
-@lru_cache(maxsize=32)
-def _model_of(name: str, profile_json: str, _endpoint: tuple[str | None, ...]) -> BaseChatModel:
-    return OpenAICompatibleChat(
-        model=name, provider_profile=ProviderProfile.model_validate_json(profile_json)
-    )
+_models: MutableMapping[asyncio.AbstractEventLoop, dict[Any, BaseChatModel]] = WeakKeyDictionary()
+"""Models by name for each event loop: the connections of a loop cannot be used in another."""
 
 
 def _make_model(name: str, profile: ProviderProfile) -> BaseChatModel:
     """The model of a name; made once, for it holds connections."""
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
-    return _model_of(name, profile.model_dump_json(), endpoint)
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return _blocking_model(name, profile.model_dump_json(), endpoint)
+    models = _models.setdefault(loop, {})
+    key = (name, profile.model_dump_json(), endpoint)
+    if key not in models:
+        client = openai.DefaultAsyncHttpxClient(timeout=SILENCE_SECONDS)
+        models[key] = OpenAICompatibleChat(model=name, provider_profile=profile, http_async_client=client)
+    return models[key]
+
+
+@lru_cache(maxsize=32)
+def _blocking_model(name: str, profile_json: str, _endpoint: tuple[str | None, ...]) -> BaseChatModel:
+    return OpenAICompatibleChat(
+        model=name, provider_profile=ProviderProfile.model_validate_json(profile_json)
+    )

@@ -32,7 +32,7 @@ def clean_content(content: Content) -> Content:
         return storable(content) if content.strip() else ""
     kept: list[Any] = []
     for block in content:
-        if isinstance(block, dict) and block.get("type") in MEDIA:
+        if _is_media(block):
             kept.append(block)
         elif (text := "".join(iter_text([block]))).strip():
             kept.append({"type": "text", "text": storable(text)})
@@ -47,7 +47,14 @@ def is_content(value: Any) -> bool:
 def _is_block(block: Any) -> bool:
     if not isinstance(block, dict):
         return False
-    return block.get("type") in MEDIA or (block.get("type") == "text" and isinstance(block.get("text"), str))
+    return _is_media(block) or (block.get("type") == "text" and isinstance(block.get("text"), str))
+
+
+def _is_media(block: Any) -> bool:
+    """Whether a block carries something other than text, and does carry it."""
+    if not isinstance(block, dict) or block.get("type") not in MEDIA:
+        return False
+    return any(value for key, value in block.items() if key != "type")
 
 
 def as_text(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
@@ -14,6 +15,10 @@ from typing import Any, Generic, TypeVar
 from turnflow.graph.cancel import CancelToken
 
 T = TypeVar("T")
+
+SLICE_SECONDS = 0.25
+"""Longest blocking wait at a stretch: a signal that arrives just before a wait begins does not end it, so
+that what its handler did must be looked at again."""
 
 
 class GivenUpError(Exception):
@@ -85,9 +90,14 @@ def wait_done(future: Future[Any], *, timeout: float | None, cancel: CancelToken
     woken: queue.SimpleQueue[None] = queue.SimpleQueue()
     future.add_done_callback(lambda _: woken.put(None))
     remove = cancel.on_cancel(lambda: woken.put(None)) if cancel else None
+    deadline = None if timeout is None else time.monotonic() + timeout
     try:
-        with suppress(queue.Empty):
-            woken.get(timeout=timeout)
+        while not (future.done() or (cancel and cancel.cancelled)):
+            left = SLICE_SECONDS if deadline is None else min(SLICE_SECONDS, deadline - time.monotonic())
+            if left <= 0:
+                break
+            with suppress(queue.Empty):
+                woken.get(timeout=left)
     finally:
         if remove:
             remove()

@@ -79,7 +79,9 @@ class TurnResources:
         if not isinstance(context, TurnContext):
             context = context.get("turn") if isinstance(context, Mapping) else getattr(context, "turn", None)
         if not isinstance(context, TurnContext):
-            return self
+            return replace(
+                self
+            )  # what is derived, the model of the environment's name say, is derived afresh
         tools = self.tools if context.tools is None else context.tools
         changed = {**context.settings, **({"locale": context.locale} if context.locale else {})}
         if context.policies:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -16,6 +17,15 @@ def storable(text: str) -> str:
     if not _SURROGATES.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def storable_json(value: Any) -> Any:
+    """A JSON value with all of its texts storable."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(key): storable_json(item) for key, item in value.items()}
+    return [storable_json(item) for item in value] if isinstance(value, list) else value
 
 
 class SurrogateJoiner:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Finding = Literal["violations", "errors", "steps_left"]
 
 
+_SLICE_SECONDS = 0.25
+
+
 class FakeProvider:
     """A provider on loopback that plays a script over real HTTP (docs/fake-provider.md).
 
@@ -166,7 +169,10 @@ def serve(
     with FakeProvider(script, host=host, port=port) as provider, suppress(KeyboardInterrupt):
         if on_ready is not None:
             on_ready(provider)
-        threading.Event().wait()
+        forever = threading.Event()
+        # In slices: a signal just before the wait begins would not end it.
+        while not forever.wait(_SLICE_SECONDS):
+            pass
 
 
 def _as_script(script: Script | Mapping[str, Any] | str | Path) -> Script:

@@ -18,6 +18,7 @@ from langchain_core.messages import (
 )
 
 from turnflow.graph.content import clean_content, join_contents
+from turnflow.graph.text import storable, storable_json
 from turnflow.graph.tool_names import safe_tool_name
 
 SEPARATOR = "\n\n"
@@ -86,7 +87,7 @@ def _plain(message: BaseMessage) -> BaseMessage:
         return AIMessage(content, id=message_id)
     if isinstance(message, FunctionMessage):
         return AIMessage(content="")
-    return HumanMessage(content, id=message_id, name=message.name)
+    return HumanMessage(content, id=message_id, name=message.name and storable(message.name))
 
 
 def _has_role(message: BaseMessage, *roles: str) -> bool:
@@ -138,8 +139,9 @@ def _group(
         result = results.pop(call["id"] or "", None)
         if result is None:
             continue
-        call_id, name = _free_id(result.tool_call_id, taken), safe_tool_name(call["name"])
-        calls.append({**call, "id": call_id, "name": name})
+        call_id = _free_id(storable(result.tool_call_id) or "call", taken)
+        name = safe_tool_name(call["name"])
+        calls.append({**call, "id": call_id, "name": name, "args": storable_json(call["args"])})
         content = result.content or fillers.no_output
         answers.append(result.model_copy(update={"tool_call_id": call_id, "name": name, "content": content}))
     return [message.model_copy(update={"tool_calls": calls}), *answers]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import Literal
@@ -94,12 +96,15 @@ class _ThreadPump:
         daemon.start(self._pump)
 
     def next(self, patience: float | None) -> Chunk:
-        if self._cancel and self._cancel.cancelled:
-            return "cancelled"
-        try:
-            return _unwrap(self._arrived.get(timeout=patience))
-        except queue.Empty:
-            return "tick"
+        deadline = math.inf if patience is None else time.monotonic() + patience
+        while not (self._cancel and self._cancel.cancelled):
+            left = max(0.0, deadline - time.monotonic())
+            try:
+                return _unwrap(self._arrived.get(timeout=min(daemon.SLICE_SECONDS, left)))
+            except queue.Empty:
+                if left <= daemon.SLICE_SECONDS:
+                    return "tick"
+        return "cancelled"
 
     def close(self) -> None:
         self._closed = True

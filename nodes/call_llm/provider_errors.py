@@ -16,6 +16,7 @@ _LONG_CODES = {"context_length_exceeded", "string_above_max_length", "request_to
 _RATE = re.compile(r"per[ -]?(minute|second|hour|day)|rate.?limit|\btpm\b|\brpm\b|quota", re.IGNORECASE)
 _LONG = re.compile(
     r"context.{0,20}(length|window|size)|maximum.{0,20}(context|tokens|length)|too (long|many tokens)"
+    r"|max_new_tokens.{0,20}must be <=|range of input length"
     r"|(prompt|input|request).{0,40}(exceed|too (long|large))|exceed.{0,40}(context|n_ctx|max.{0,10}tokens)",
     re.IGNORECASE,
 )
@@ -32,9 +33,9 @@ class PrematureEndError(Exception):
 def describe_error(error: BaseException) -> ErrorInfo:
     """The failure as plain data, its text shortened."""
     status = getattr(error, "status_code", None)
-    told = str(error)
+    told = _text(error)
     if isinstance(error, openai.APIConnectionError):
-        told = f"{told} {_root(error)}"  # the client's own text says only that there was an error
+        told = f"{told} {_text(_root(error))}"  # the client's own text says only that there was an error
     message = storable(" ".join(told.split())) or type(error).__name__
     return {
         "type": type(error).__name__,
@@ -45,9 +46,19 @@ def describe_error(error: BaseException) -> ErrorInfo:
 
 def _root(error: BaseException) -> BaseException:
     """What the error came of in the end."""
-    while error.__cause__ is not None:
+    seen = {id(error)}
+    while error.__cause__ is not None and id(error.__cause__) not in seen:
         error = error.__cause__
+        seen.add(id(error))
     return error
+
+
+def _text(error: BaseException) -> str:
+    """The error's text, or '' where it cannot even give one."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a foreign exception can raise anything
+        return ""
 
 
 def classify_error(error: BaseException) -> Failure:
@@ -59,7 +70,7 @@ def classify_error(error: BaseException) -> Failure:
     if code in _LONG_CODES:
         return "context_too_long"
     status = getattr(error, "status_code", None)
-    text = f"{body.get('message') or ''} {error}"
+    text = f"{body.get('message') or ''} {_text(error)}"
     # The negative list goes first: "too many tokens per minute" is a rate limit.
     if (status is None or status in _REFUSED) and not _RATE.search(text) and _LONG.search(text):
         return "context_too_long" if _from_provider(error) else "provider_error"
