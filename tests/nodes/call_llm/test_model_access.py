@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from tests.turns.scripted import Start, says, script
-from turnflow import OpenAICompatibleChat, ProviderProfile, TurnContext, arun_turn, build_turn_graph, run_turn
+from turnflow import OpenAICompatibleChat, ProviderProfile, arun_turn, build_turn_graph, run_turn
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_a_graph_outlives_its_event_loop(endpoint: pytest.MonkeyPatch, fake_provider: Start) -> None:
-    provider = fake_provider(script({**says("Hello."), "forever": True}))
+    provider = fake_provider(script({**says("Hello."), "times": 3}))
     endpoint.setenv("OPENAI_BASE_URL", provider.base_url)
     graph = build_turn_graph("fake")
     answers = [asyncio.run(arun_turn(graph, "Go.")).answer for _ in range(3)]
@@ -35,7 +35,7 @@ def test_a_changed_address_is_honoured(endpoint: pytest.MonkeyPatch, fake_provid
     answers = []
     for provider in (first, second):
         endpoint.setenv("OPENAI_BASE_URL", provider.base_url)
-        answers.append(run_turn(graph, "Go.", context=TurnContext()).answer)
+        answers.append(run_turn(graph, "Go.").answer)
     assert answers == ["First.", "Second."]
 
 
