@@ -13,6 +13,10 @@ THINK_TAGS = ("think", "thinking", "thought", "reasoning", "analysis")
 """Tag names that models use around a thought inside the content channel."""
 
 
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+"""Fields beside the content in which providers send reasoning."""
+
+
 class ProviderProfile(BaseModel):
     """What a provider or a model can do and how it wants to be spoken to (docs/providers.md).
 

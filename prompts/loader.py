@@ -26,8 +26,12 @@ class Prompts:
 
     def text(self, section: str, key: str, /, **fields: Any) -> str:
         """One text with its fields filled in."""
+        return self.template(section, key).format(**fields)
+
+    def template(self, section: str, key: str) -> str:
+        """One text with its fields still open."""
         template: str = self._texts[section][key]
-        return template.strip().format(**fields)
+        return template.strip()
 
     def behaviour(self, name: str) -> str:
         """The system prompt of a behaviour.

@@ -18,13 +18,11 @@ from langchain_core.messages import (
 )
 
 from turnflow.graph.content import clean_content, join_contents
+from turnflow.graph.profile import REASONING_FIELDS
 from turnflow.graph.text import storable, storable_json
 from turnflow.graph.tool_names import safe_tool_name
 
 SEPARATOR = "\n\n"
-
-_KEPT_FIELDS = ("reasoning_content", "reasoning")
-"""Fields beside the content that a provider may want back."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def _plain(message: BaseMessage) -> BaseMessage:
     content, message_id = clean_content(message.content), message.id
     if isinstance(message, AIMessage):
         fields = message.additional_kwargs
-        kept = {name: fields[name] for name in _KEPT_FIELDS if name in fields}
+        kept = {name: fields[name] for name in REASONING_FIELDS if name in fields}
         return AIMessage(content, id=message_id, tool_calls=message.tool_calls, additional_kwargs=kept)
     if isinstance(message, ToolMessage):
         return ToolMessage(content, tool_call_id=message.tool_call_id, name=message.name, id=message_id)

@@ -30,7 +30,7 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
             directives=_directives(turn, resources),
             continuing=turn["continuing"],
             prompt_version=prompts.version,
-            fold_text=prompts.text("context", "checkpoint", text="{text}"),
+            fold_text=prompts.template("context", "checkpoint"),
             fillers=Fillers(
                 opening=prompts.text("context", "opening"),
                 bridge=prompts.text("context", "bridge"),

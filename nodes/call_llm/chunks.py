@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 
 from turnflow.graph.content import iter_text
 from turnflow.graph.outcome import Usage
+from turnflow.graph.profile import REASONING_FIELDS
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
 _REASONING_BLOCKS = ("reasoning", "thinking")
 
 
@@ -20,7 +20,7 @@ def chunk_text(chunk: BaseMessage) -> str:
 
 def chunk_reasoning(chunk: BaseMessage) -> str:
     """Text of the reasoning channel: a field beside the content, or blocks within it."""
-    for field in _REASONING_FIELDS:
+    for field in REASONING_FIELDS:
         if isinstance(text := chunk.additional_kwargs.get(field), str) and text:
             return text
     if isinstance(chunk.content, str):

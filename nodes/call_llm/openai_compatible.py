@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from pydantic import Field, model_validator
 
-from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.profile import REASONING_FIELDS, ProviderProfile
 from turnflow.nodes.call_llm.call_assembly import CallAssembler
 from turnflow.nodes.call_llm.provider_errors import PrematureEndError
 
@@ -27,8 +27,6 @@ SILENCE_SECONDS = 120.0
 
 _KEYS = {"api_key", "openai_api_key", "client", "root_client", "async_client", "root_async_client"}
 """Arguments that bring a key, or a client that has one."""
-
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class OpenAICompatibleChat(ChatOpenAI):
@@ -111,7 +109,7 @@ class OpenAICompatibleChat(ChatOpenAI):
             {**chunk, "choices": [clean]}, default_chunk_class, base_generation_info
         )
         if converted is not None:
-            for field in _REASONING_FIELDS:
+            for field in REASONING_FIELDS:
                 if isinstance(text := delta.get(field), str) and text:
                     converted.message.additional_kwargs[field] = text
         return converted
@@ -203,7 +201,7 @@ def _send_reasoning_back(payload: list[dict[str, Any]], messages: list[Any], fie
     for sent, message in zip(payload, messages, strict=True):
         if not isinstance(message, AIMessage):
             continue
-        for name in _REASONING_FIELDS:
+        for name in REASONING_FIELDS:
             if text := message.additional_kwargs.get(name):
                 sent[field] = text
                 break
