@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -43,3 +45,9 @@ def test_public_names_exist() -> None:
     assert sorted(turnflow.__all__) == turnflow.__all__
     for name in turnflow.__all__:
         assert getattr(turnflow, name).__doc__ or name == "TurnGraph"  # an alias of LangGraph's own type
+
+
+def test_the_library_imports_without_any_extra() -> None:
+    absent = ["typer", "rich", "xllamacpp", "langgraph_cli"]
+    code = f"import sys; sys.modules.update(dict.fromkeys({absent!r})); import turnflow"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

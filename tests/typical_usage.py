@@ -32,7 +32,7 @@ def use() -> str:
         graph = build_turn_graph(
             OpenAICompatibleChat(model="m", provider_profile=ProviderProfile(starts_thinking=True)),
             [search],
-            policies={"search": ToolPolicy(timeout=5), "other": {"parallel_safe": False}},
+            policies={"search": ToolPolicy(timeout=5, parallel_safe=False)},
             settings=TurnSettings(max_rounds=3),
             checkpointer=saver,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import threading
 import time
@@ -403,11 +404,25 @@ def test_bad_tools_are_refused_when_the_graph_is_built(tools: Any, policies: Any
         build_turn_graph("x", tools, policies=policies)
 
 
-def test_exit_is_not_held_up_by_a_hanging_tool() -> None:
-    import subprocess
+HANGING_TURN = """
+import sys, time
+from turnflow import OpenAICompatibleChat, build_turn_graph, run_turn
 
-    code = "import time, turnflow.graph.daemon as d\nd.start(lambda: time.sleep(60))\n"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
+def hang() -> str:
+    "Hang."
+    time.sleep(60)
+    return "late"
+
+model = OpenAICompatibleChat(model="fake", base_url=sys.argv[1], max_retries=0)
+print(run_turn(build_turn_graph(model, [hang], policies={"hang": {"timeout": 0.1}}), "Go.").answer)
+"""
+
+
+def test_exit_is_not_held_up_by_a_hanging_tool(fake_provider: Start) -> None:
+    provider = fake_provider(script(calls(call("hang")), says("Given up.")))
+    command = [sys.executable, "-c", HANGING_TURN, provider.base_url]
+    done = subprocess.run(command, check=True, timeout=30, capture_output=True, text=True)
+    assert done.stdout == "Given up.\n"
 
 
 @pytest.mark.parametrize(
