@@ -33,6 +33,12 @@ EventType = Literal[
     "turn.ended",
 ]
 
+_PASSING = frozenset({"thinking.delta", "content.delta", "tool.progress"})
+"""Events that are not facts: what they add up to is stored."""
+
+_STORED_TEXTS = frozenset({"content", "text", "answer", "session_id", "seq"})
+"""Fields that a fact leaves out: they stand in the transcript, or in the record's own columns."""
+
 _sequence = itertools.count(1)
 
 
@@ -40,25 +46,34 @@ class Emitter:
     """Writes a node's events: dicts with `type`, `session_id`, `turn_id`, `round`, `seq` and `time`.
 
     `seq` counts within the process; `time` is in seconds since the epoch.
+
+    Args:
+        write: Where events go.
+        turn: The turn they are about.
+        facts: Where they are kept for the record (docs/storage.md).
     """
 
-    def __init__(self, write: Callable[[Any], None], turn: dict[str, Any]) -> None:
+    def __init__(
+        self, write: Callable[[Any], None], turn: dict[str, Any], facts: list[dict[str, Any]]
+    ) -> None:
         self._write = write
+        self._facts = facts
         self.turn = turn
 
     def emit(self, kind: EventType, /, **fields: Any) -> None:
         """Send one event."""
-        self._write(
-            {
-                "type": kind,
-                "session_id": self.turn.get("session_id"),
-                "turn_id": self.turn.get("id"),
-                "round": self.turn.get("round", 0),
-                "seq": next(_sequence),
-                "time": time.time(),
-                **fields,
-            }
-        )
+        event = {
+            "type": kind,
+            "session_id": self.turn.get("session_id"),
+            "turn_id": self.turn.get("id"),
+            "round": self.turn.get("round", 0),
+            "seq": next(_sequence),
+            "time": time.time(),
+            **fields,
+        }
+        self._write(event)
+        if kind not in _PASSING:
+            self._facts.append({key: value for key, value in event.items() if key not in _STORED_TEXTS})
 
 
 class LiveText:

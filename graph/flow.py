@@ -20,6 +20,7 @@ from turnflow.graph.context import Hook, HookName, TurnContext
 from turnflow.graph.daemon import run_coroutine
 from turnflow.graph.events import Emitter
 from turnflow.graph.resources import TurnResources
+from turnflow.graph.state import RECORD
 
 logger = logging.getLogger("turnflow")
 
@@ -49,10 +50,11 @@ class NodeRun:
         self.resources = resources
         self.config = config
         self.runtime = runtime
+        self.facts: list[dict[str, Any]] = []
 
     def emitter(self, turn: dict[str, Any]) -> Emitter:
         """An emitter for events of this turn."""
-        return Emitter(self.runtime.stream_writer, turn)
+        return Emitter(self.runtime.stream_writer, turn, self.facts)
 
     @property
     def thread_id(self) -> str | None:
@@ -83,14 +85,20 @@ def turn_node(
     """The node of a body, sync and async in one; a body that waits for nothing may return its update."""
 
     def node(state: Any, config: RunnableConfig, runtime: Runtime[TurnContext]) -> Update:
-        update = body(state, NodeRun(resources.for_run(runtime.context), config, runtime))
-        return drive(update) if isinstance(update, Generator) else update
+        run = NodeRun(resources.for_run(runtime.context), config, runtime)
+        update = body(state, run)
+        return _recorded(drive(update) if isinstance(update, Generator) else update, run)
 
     async def anode(state: Any, config: RunnableConfig, runtime: Runtime[TurnContext]) -> Update:
-        update = body(state, NodeRun(resources.for_run(runtime.context), config, runtime))
-        return await adrive(update) if isinstance(update, Generator) else update
+        run = NodeRun(resources.for_run(runtime.context), config, runtime)
+        update = body(state, run)
+        return _recorded(await adrive(update) if isinstance(update, Generator) else update, run)
 
     return RunnableCallable(node, anode, name=name, trace=False)
+
+
+def _recorded(update: Update, run: NodeRun) -> Update:
+    return {**update, RECORD: run.facts} if run.facts else update
 
 
 def drive(body: Body[T]) -> T:

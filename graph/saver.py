@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sqlite3
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
+from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.utils import search_where
 
+from turnflow.graph.saver_boundary import Boundary, Held, HeldCheckpoint, HeldWrites, can_go
 from turnflow.graph.saver_connection import SaverConnection, SaverError, Synchronous
+from turnflow.graph.saver_rows import insert
+from turnflow.graph.state import RECORD, TRANSCRIPT
 
 if TYPE_CHECKING:
     import os
-    import sqlite3
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from langchain_core.runnables import RunnableConfig
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
 __all__ = ["SaverContext", "SaverError", "Synchronous", "TurnSaver", "open_saver"]
+
+_REFUSED = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+"""What SQLite raises for a value that it cannot store."""
 
 _PAGE = 16
 """Checkpoints that `alist` fetches per thread hop: few enough to hold decoded, whatever they carry."""
@@ -56,6 +64,7 @@ class TurnSaver(SqliteSaver):
     ) -> None:
         """Open the file; the arguments and errors are those of `open_saver`."""
         self._connection = SaverConnection(path, synchronous)
+        self._boundary = Boundary()
         super().__init__(self._connection.sqlite, serde=serde)
         self.lock = self._connection.lock  # type: ignore[assignment]  # nested use needs a re-entrant one
         self.is_setup = True
@@ -71,8 +80,11 @@ class TurnSaver(SqliteSaver):
             saver.close()
 
     def close(self) -> None:
-        """Wait for what was already asked for, then close the file. Closing twice is fine."""
-        self._connection.close()
+        """Wait for what was already asked for, store what is held, then close the file.
+
+        Closing twice is fine.
+        """
+        self._connection.close(before=self._store)
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:  # noqa: FBT001, FBT002
@@ -86,6 +98,45 @@ class TurnSaver(SqliteSaver):
         """
         with self._connection.transaction(writing=transaction) as cursor:
             yield cursor
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,  # noqa: ARG002 (LangGraph's signature)
+    ) -> RunnableConfig:
+        """Take in a checkpoint; it is stored at once unless it can be made again for nothing."""
+        held, must_store = self._hold_checkpoint(config, checkpoint, metadata)
+        if must_store:
+            self._store(held.thread_id)
+        return _config_of(held)
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Take in what a task wrote; it is stored at once unless it can be made again for nothing."""
+        held, must_store = self._hold_writes(config, writes, task_id, task_path)
+        if must_store:
+            self._store(held.thread_id)
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Give a checkpoint and what was written after it: the one named, else the thread's newest."""
+        self._store(str(config["configurable"]["thread_id"]))
+        return super().get_tuple(config)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Remove all that belongs to a thread."""
+        with self.lock:
+            self._boundary.take(thread_id)
+            self._boundary.forget(thread_id)
+            with self.cursor() as cursor:
+                cursor.execute("DELETE FROM turnflow_record WHERE thread_id = ?", (thread_id,))
+                super().delete_thread(thread_id)
 
     def list(
         self,
@@ -110,6 +161,7 @@ class TurnSaver(SqliteSaver):
         Yields:
             One tuple per checkpoint.
         """
+        self._store(str(config["configurable"]["thread_id"]) if config else None)
         where, values = search_where(config, filter, before)
         query = (
             f"SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints {where} "  # noqa: S608 (placeholders)
@@ -141,6 +193,7 @@ class TurnSaver(SqliteSaver):
             "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' "
             "GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC LIMIT ?"
         )
+        self._store()
         with self.cursor(transaction=False) as cursor:
             # SQLite reads a negative limit as none.
             return [row[0] for row in cursor.execute(query, (-1 if limit is None else limit,))]
@@ -157,9 +210,89 @@ class TurnSaver(SqliteSaver):
         Returns:
             Per channel `writes`, oldest first, and `seed` if a value was stored at all.
         """
+        self._store(str(config["configurable"]["thread_id"]))
         # One transaction for both of the parent's queries, so that they see one state of the file.
         with self.cursor(transaction=False):
             return super().get_delta_channel_history(config=config, channels=channels)
+
+    def read_record(self, thread_id: str) -> Iterator[dict[str, Any]]:
+        """Give the facts of a thread, oldest first.
+
+        Args:
+            thread_id: The thread.
+
+        Yields:
+            Dicts with `type`, `turn_id`, `round`, `time` (seconds since the epoch), `seq` (the order within
+            the file) and what the type brings along (docs/storage.md).
+        """
+        self._store(thread_id)
+        query = "SELECT seq, type, value FROM turnflow_record WHERE thread_id = ? ORDER BY seq"
+        with self.cursor(transaction=False) as cursor:
+            rows = cursor.execute(query, (thread_id,)).fetchall()
+        for seq, kind, value in rows:
+            yield {**self.serde.loads_typed((kind, value)), "seq": seq}
+
+    def _hold_checkpoint(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
+    ) -> tuple[HeldCheckpoint, bool]:
+        self._connection.check()
+        configurable, source = config["configurable"], metadata.get("source")
+        values = checkpoint["channel_values"]
+        if RECORD in values:
+            # Only the writes to this channel count; they are in the record.
+            values = {name: value for name, value in values.items() if name != RECORD}
+            checkpoint = {**checkpoint, "channel_values": values}
+        described = json.dumps(get_checkpoint_metadata(config, metadata), ensure_ascii=False)
+        held = HeldCheckpoint(
+            thread_id=str(configurable["thread_id"]),
+            namespace=configurable["checkpoint_ns"],
+            id=checkpoint["id"],
+            parent=configurable.get("checkpoint_id"),
+            row=(*self.serde.dumps_typed(checkpoint), described.encode("utf-8", "ignore")),
+            can_go=can_go(values, source),
+        )
+        return held, self._boundary.add_checkpoint(held, values, source)
+
+    def _hold_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
+    ) -> tuple[HeldWrites, bool]:
+        self._connection.check()
+        configurable, dump = config["configurable"], self.serde.dumps_typed
+        facts = next((value for channel, value in writes if channel == RECORD), ())
+        held = HeldWrites(
+            thread_id=str(configurable["thread_id"]),
+            namespace=str(configurable["checkpoint_ns"]),
+            checkpoint_id=str(configurable["checkpoint_id"]),
+            task_id=task_id,
+            task_path=task_path,
+            rows=[
+                (WRITES_IDX_MAP.get(channel, index), channel, *dump(value))
+                for index, (channel, value) in enumerate(writes)
+                if channel != RECORD
+            ],
+            facts=[(index, *dump(fact)) for index, fact in enumerate(facts)],
+            replaces=all(channel in WRITES_IDX_MAP for channel, _ in writes),
+            pins=any(channel == TRANSCRIPT and value != [] for channel, value in writes),
+        )
+        return held, self._boundary.add_writes(held, writes)
+
+    def _store(self, thread_id: str | None = None) -> None:
+        """Store what is held for a thread, or (None) for all, in one transaction."""
+        with self.lock:
+            if self._connection.is_reading or not self._boundary.has(thread_id):
+                return  # another call has stored it with its own, or the reader began before it came
+            taken: list[Held] = []
+            with self.cursor() as cursor:
+                self._connection.on_rollback(lambda error: self._not_stored(taken, error))
+                taken += self._boundary.take(thread_id)
+                for held in self._boundary.thin(taken):
+                    insert(cursor, held)
+
+    def _not_stored(self, taken: Sequence[Held], error: BaseException) -> None:
+        """Hold it again for the next operation to store, unless it is what SQLite will never take."""
+        self._boundary.put_back(() if isinstance(error, _REFUSED) else taken)
+        for held in taken:
+            self._boundary.forget(held.thread_id)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Async twin of `get_tuple`."""
@@ -187,10 +320,13 @@ class TurnSaver(SqliteSaver):
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
+        new_versions: ChannelVersions,  # noqa: ARG002 (LangGraph's signature)
     ) -> RunnableConfig:
         """Async twin of `put`."""
-        return await self._connection.run(self.put, config, checkpoint, metadata, new_versions)
+        held, must_store = self._hold_checkpoint(config, checkpoint, metadata)
+        if must_store:
+            await self._connection.run(self._store, held.thread_id)
+        return _config_of(held)
 
     async def aput_writes(
         self,
@@ -200,7 +336,9 @@ class TurnSaver(SqliteSaver):
         task_path: str = "",
     ) -> None:
         """Async twin of `put_writes`."""
-        await self._connection.run(self.put_writes, config, writes, task_id, task_path)
+        held, must_store = self._hold_writes(config, writes, task_id, task_path)
+        if must_store:
+            await self._connection.run(self._store, held.thread_id)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Async twin of `delete_thread`."""
@@ -211,6 +349,16 @@ class TurnSaver(SqliteSaver):
     ) -> Mapping[str, DeltaChannelHistory]:
         """Async twin of `get_delta_channel_history`."""
         return await self._connection.run(self.get_delta_channel_history, config=config, channels=channels)
+
+
+def _config_of(held: HeldCheckpoint) -> RunnableConfig:
+    return {
+        "configurable": {
+            "thread_id": held.thread_id,
+            "checkpoint_ns": held.namespace,
+            "checkpoint_id": held.id,
+        }
+    }
 
 
 class SaverContext:

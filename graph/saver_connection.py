@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar, get_ar
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from turnflow.graph.saver_rows import CREATE_RECORD
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -76,6 +78,8 @@ class SaverConnection:
         self.sqlite = _open(self.path, synchronous)
         self.lock = threading.RLock()
         self._closed = False
+        self._is_reading = False
+        self._undo: list[Callable[[BaseException], None]] = []
         self._process = os.getpid()
         # A thread of our own: the event loop's default threads may all be busy with slow tools.
         # One is enough, as the lock lets one operation in at a time.
@@ -91,22 +95,51 @@ class SaverConnection:
         Raises:
             SaverError: The saver was closed, or was opened before this process was forked.
         """
+        with self.lock, closing(self._cursor()) as cursor:
+            if self.sqlite.in_transaction:
+                yield cursor
+                return
+            try:
+                # A writer that began by reading could not wait for another one to finish.
+                cursor.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
+                self._is_reading = not writing
+                yield cursor
+                self.sqlite.commit()
+            except BaseException as error:
+                self.sqlite.rollback()
+                for undo in reversed(self._undo):
+                    undo(error)
+                raise
+            finally:
+                self._is_reading = False
+                self._undo.clear()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a transaction is open that only reads. The caller holds the lock."""
+        return self._is_reading
+
+    def on_rollback(self, undo: Callable[[BaseException], None]) -> None:
+        """Have something undone if the open transaction is rolled back. The caller is inside of it.
+
+        Args:
+            undo: Called with what was raised, the last one first.
+        """
+        self._undo.append(undo)
+
+    def check(self) -> None:
+        """Refuse to be used after the end, and in a forked child.
+
+        Raises:
+            SaverError: The saver was closed, or was opened before this process was forked.
+        """
         self._check_process()
-        with self.lock:
-            if self._closed:
-                raise self._closed_error()
-            with closing(self.sqlite.cursor()) as cursor:
-                if self.sqlite.in_transaction:
-                    yield cursor
-                    return
-                try:
-                    # A writer that began by reading could not wait for another one to finish.
-                    cursor.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
-                    yield cursor
-                    self.sqlite.commit()
-                except BaseException:
-                    self.sqlite.rollback()
-                    raise
+        if self._closed:
+            raise self._closed_error()
+
+    def _cursor(self) -> sqlite3.Cursor:
+        self.check()
+        return self.sqlite.cursor()
 
     async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Call a function that uses the connection in the saver's thread, in the order of asking.
@@ -125,14 +158,23 @@ class SaverConnection:
             raise self._closed_error() from error
         return await asyncio.wrap_future(future)
 
-    def close(self) -> None:
-        """Let the calls that were already asked for finish, then close. Closing twice is fine."""
+    def close(self, *, before: Callable[[], None]) -> None:
+        """Let the calls that were already asked for finish, then close. Closing twice is fine.
+
+        Args:
+            before: What to do at last while the file is still open.
+        """
         if os.getpid() != self._process:
             return  # a forked child has no thread to wait for, and the connection is its parent's
         self._executor.shutdown()
         with self.lock:
-            self._closed = True
-            self.sqlite.close()
+            if self._closed:
+                return
+            try:
+                before()
+            finally:
+                self._closed = True
+                self.sqlite.close()
 
     def _check_process(self) -> None:
         """Refuse a forked child: two processes on one SQLite connection damage the file."""
@@ -190,6 +232,7 @@ def _prepare(connection: sqlite3.Connection, path: str, synchronous: Synchronous
         if present and not needed <= present:
             raise SaverError(f"{path} holds another program's table {table!r}; give a file of its own")
     SqliteSaver(connection).setup()
+    connection.execute(CREATE_RECORD)
     # A file that was set up before passes all of the above even if it cannot be written: ask for a
     # write that changes nothing (BEGIN IMMEDIATE alone succeeds on a read-only file).
     connection.execute("DELETE FROM writes WHERE 0")

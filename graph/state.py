@@ -6,13 +6,28 @@ from typing import Annotated, Any
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels.delta import DeltaChannel
+from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
 from typing_extensions import TypedDict
 
 from turnflow.graph.transcript import merge_messages
 
+LAYOUT = "turnflow/1"
+"""What the channels hold, and how; in `turn`, so that a checkpoint can be told from another graph's."""
+
+TRANSCRIPT = "messages"
+"""The delta channel."""
+
+RECORD = "record"
+"""The channel whose writes the saver moves to the record (docs/storage.md)."""
+
 SNAPSHOT_EVERY = 50
 """Updates of the transcript after which the delta channel stores it whole."""
+
+
+def is_turn(value: object) -> bool:
+    """Whether this is the `turn` channel of a turn graph, in the layout of today."""
+    return isinstance(value, dict) and value.get("layout") == LAYOUT
 
 
 def merge_batch(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
@@ -52,5 +67,6 @@ class TurnState(TypedDict, total=False):
     decision: dict[str, Any]
     batch: Annotated[dict[str, Any], merge_batch]
     view: Annotated[dict[str, Any], UntrackedValue(dict, guard=False)]
+    record: Annotated[list[dict[str, Any]], EphemeralValue(list, guard=False)]
     answer: str
     outcome: dict[str, Any]

@@ -10,6 +10,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from turnflow.graph.content import clean_content
 from turnflow.graph.outcome import NO_USAGE
+from turnflow.graph.state import LAYOUT
 from turnflow.graph.tool_names import ASK_USER
 from turnflow.graph.transcript import last_user_message, open_calls, result_message, turn_messages
 from turnflow.prompts import Prompts
@@ -35,6 +36,7 @@ def new_turn(
     # A parent may send the same user message again, behind what others made of it.
     behind = len(turn_messages(messages, user.id))
     return {
+        "layout": LAYOUT,
         "id": f"turn-{user.id}-{behind}" if behind else f"turn-{user.id}",
         "session_id": thread_id or str(uuid.uuid4()),
         "input_id": user.id,

@@ -21,7 +21,7 @@ class Shown:
         monkeypatch.setattr(events, "push_message", lambda message, **_: self.pushed.append(message.content))
 
     def live(self, interval_ms: int = 0, *, has_begun: bool = False) -> LiveText:
-        return LiveText(Emitter(self._write, {}), "m1", interval_ms=interval_ms, has_begun=has_begun)
+        return LiveText(Emitter(self._write, {}, []), "m1", interval_ms=interval_ms, has_begun=has_begun)
 
     def _write(self, event: dict[str, Any]) -> None:
         assert event["message_id"] == "m1"

@@ -31,6 +31,8 @@ from tests.graph.saver_chat import (
     thread,
 )
 from turnflow.graph.saver import SaverError, TurnSaver, open_saver
+from turnflow.graph.saver_boundary import Held, HeldWrites
+from turnflow.graph.saver_rows import insert
 
 
 @pytest.fixture
@@ -279,29 +281,32 @@ def test_a_writing_transaction_keeps_other_writers_out_from_its_start(saver: Tur
 # Cancellation
 
 
-class PausingSerde(JsonPlusSerializer):
-    """Stops inside the storing of a checkpoint until it is told to go on."""
+class Storing:
+    """Stops inside the storing of a write called "pause" until it is told to go on."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.entered = threading.Event()
         self.go_on = threading.Event()
 
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        if obj == "pause":
+    def insert(self, cursor: sqlite3.Cursor, held: Held) -> None:
+        if isinstance(held, HeldWrites) and held.task_id == "pause":
             self.entered.set()
             assert self.go_on.wait(20)
-        return super().dumps_typed(obj)
+        insert(cursor, held)
 
 
-async def test_a_cancelled_write_that_has_begun_is_completed_and_one_that_waits_is_taken_back(
-    path: Path,
-) -> None:
-    serde = PausingSerde()
-    async with open_saver(path, serde=serde) as saver:
+@pytest.fixture
+def storing(monkeypatch: pytest.MonkeyPatch) -> Storing:
+    pausing = Storing()
+    monkeypatch.setattr("turnflow.graph.saver.insert", pausing.insert)
+    return pausing
+
+
+async def test_what_a_cancelled_call_brought_is_stored_all_the_same(path: Path, storing: Storing) -> None:
+    async with open_saver(path) as saver:
         stored = await saver.aput(thread("t"), empty_checkpoint(), {}, {})
-        begun = asyncio.create_task(saver.aput_writes(stored, [("a", 1), ("b", "pause")], "begun"))
-        await asyncio.to_thread(serde.entered.wait, 20)
+        begun = asyncio.create_task(saver.aput_writes(stored, [("a", 1), ("b", 1)], "pause"))
+        await asyncio.to_thread(storing.entered.wait, 20)
         waiting = asyncio.create_task(saver.aput_writes(stored, [("a", 2)], "waiting"))
         await asyncio.sleep(0)
 
@@ -310,24 +315,23 @@ async def test_a_cancelled_write_that_has_begun_is_completed_and_one_that_waits_
             with pytest.raises(asyncio.CancelledError):
                 await task
         assert rows(path, "writes") == 0
-        serde.go_on.set()
+        storing.go_on.set()
 
         saved = await saver.aget_tuple(stored)
         assert saved is not None
-        assert saved.pending_writes == [("begun", "a", 1), ("begun", "b", "pause")]
+        assert saved.pending_writes == [("pause", "a", 1), ("pause", "b", 1), ("waiting", "a", 2)]
         assert await asyncio.to_thread(saver.get_tuple, stored) == saved, "the lock is free for other threads"
 
 
-async def test_leaving_the_block_finishes_what_was_asked_for(path: Path) -> None:
-    serde = PausingSerde()
-    async with open_saver(path, serde=serde) as saver:
+async def test_leaving_the_block_finishes_what_was_asked_for(path: Path, storing: Storing) -> None:
+    async with open_saver(path) as saver:
         stored = await saver.aput(thread("t"), empty_checkpoint(), {}, {})
-        begun = asyncio.create_task(saver.aput_writes(stored, [("a", "pause")], "begun"))
-        await asyncio.to_thread(serde.entered.wait, 20)
+        begun = asyncio.create_task(saver.aput_writes(stored, [("a", 1)], "pause"))
+        await asyncio.to_thread(storing.entered.wait, 20)
         begun.cancel()
         waiting = asyncio.create_task(saver.aput_writes(stored, [("a", 2)], "waiting"))
         await asyncio.sleep(0)
-        asyncio.get_running_loop().call_later(0.05, serde.go_on.set)
+        asyncio.get_running_loop().call_later(0.05, storing.go_on.set)
     await waiting
     assert rows(path, "writes") == 2
     assert not [one for one in threading.enumerate() if one.name.startswith("turnflow-saver")]

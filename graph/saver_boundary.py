@@ -1,0 +1,270 @@
+"""What a saver may keep back: checkpoints that can be made again for nothing (docs/storage.md).
+
+No database in here: the boundary is told of each checkpoint and of each task's writes, and says which of
+them must be stored before the run goes on. The others wait in memory until then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP
+from langgraph.constants import START
+
+from turnflow.graph.state import TRANSCRIPT, is_turn
+
+Row = tuple[Any, ...]
+
+QUIET_NODES = frozenset({"classify_label", "repair", "fold_checkpoint"})
+"""Nodes of the turn graph that run nobody's code: they are over in an instant."""
+
+REPEATABLE_NODES = QUIET_NODES | {"assemble_context", "finalize"}
+"""Nodes of the turn graph whose work may be done again after a crash: no model is asked, no tool is run."""
+
+_MODEL = "call_llm"
+"""A reply is stored with the decision it leads to, before anything but quiet nodes runs."""
+
+_TASKS = "__pregel_tasks"
+_BRANCH = "branch:to:"
+_PULL = "~__pregel_pull, "
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCheckpoint:
+    """A checkpoint on its way into the file.
+
+    Attributes:
+        thread_id: Its thread.
+        namespace: The subgraph it is one of.
+        id: Its id.
+        parent: The id of the checkpoint before it, if there is one.
+        row: Type, value and metadata, as they are stored.
+        can_go: Whether it may be left out once the next one is stored.
+    """
+
+    thread_id: str
+    namespace: str
+    id: str
+    parent: str | None
+    row: Row
+    can_go: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HeldWrites:
+    """What one task wrote, on its way into the file.
+
+    Attributes:
+        thread_id: Its thread.
+        namespace: The subgraph it is a task of.
+        checkpoint_id: The checkpoint that the task comes after.
+        task_id: The task.
+        task_path: The task's path, as LangGraph writes it.
+        rows: Index, channel, type and value of each write, as they are stored.
+        facts: Index, type and value of each fact for the record, as they are stored.
+        replaces: Whether the rows replace earlier ones of the same task and index.
+        pins: Whether its checkpoint has to stay: the transcript is made from these writes.
+    """
+
+    thread_id: str
+    namespace: str
+    checkpoint_id: str
+    task_id: str
+    task_path: str
+    rows: Sequence[Row]
+    facts: Sequence[Row]
+    replaces: bool
+    pins: bool
+
+
+Held = HeldCheckpoint | HeldWrites
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run of a graph, as far as it went through this saver."""
+
+    tip: str
+    """Its newest checkpoint."""
+    costly: int
+    """How many tasks come after it that are not for nothing."""
+    is_turn: bool
+    """Whether the graph is a turn graph, so that the names of its nodes mean what they say."""
+    done: set[str] = field(default_factory=set)
+    """Those of the tasks whose writes are stored."""
+    is_precious: bool = False
+    """Whether something is held that cannot be made again for nothing, such as a model's reply."""
+    before: set[str] = field(default_factory=set)
+    """Its older checkpoints. What their tasks wrote may arrive late; nothing depends on it any more."""
+    left_out: set[str] = field(default_factory=set)
+    """Those of them that were never stored."""
+
+
+class Boundary:
+    """What is held for the threads of one file. Its methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[str, list[Held]] = {}
+        self._runs: dict[str, dict[str, _Run]] = {}
+
+    def add_checkpoint(self, held: HeldCheckpoint, values: Mapping[str, Any], source: str | None) -> bool:
+        """Take in a checkpoint.
+
+        Args:
+            held: The checkpoint.
+            values: Its channel values.
+            source: What made it: `input`, `loop`, `update` or `fork`.
+
+        Returns:
+            Whether it, and with it all that is held for its thread, must be stored before the run goes on.
+        """
+        following = _following(values)
+        with self._lock:
+            self._held.setdefault(held.thread_id, []).append(held)
+            runs = self._runs.setdefault(held.thread_id, {})
+            run = runs.pop(held.namespace, None)
+            if source == "input" and START in following:
+                # The first step follows at once. It hands the input on and runs nobody's code.
+                runs[held.namespace] = _Run(held.id, costly=0, is_turn=False, is_precious=True)
+                return False
+            if source != "loop" or not following:
+                if not runs:
+                    del self._runs[held.thread_id]
+                return True
+            costly = sum(name not in REPEATABLE_NODES for name in following)
+            new = runs[held.namespace] = _Run(held.id, costly, is_turn(values.get("turn")))
+            if run is None or run.tip != held.parent:
+                return True
+            new.before, new.left_out = run.before, run.left_out
+            new.before.add(run.tip)
+            new.is_precious = run.is_precious or len(run.done) < run.costly
+            if not new.is_turn:
+                return True
+            return new.is_precious and not QUIET_NODES.issuperset(following)
+
+    def add_writes(self, held: HeldWrites, writes: Sequence[tuple[str, Any]]) -> bool:
+        """Take in what a task wrote.
+
+        Args:
+            held: The writes.
+            writes: Channel and value of each.
+
+        Returns:
+            Whether they, and with them all that is held for their thread, must be stored before the run goes
+            on.
+        """
+        with self._lock:
+            runs = self._runs.get(held.thread_id, {})
+            run = runs.get(held.namespace)
+            if run is not None and held.checkpoint_id in run.left_out:
+                held = replace(held, rows=())
+            self._held.setdefault(held.thread_id, []).append(held)
+            if run is None:
+                return True
+            if any(channel in WRITES_IDX_MAP for channel, _ in writes):
+                del runs[held.namespace]  # an error, a pause or an answer: the run may end here
+                return True
+            if held.checkpoint_id != run.tip:
+                return held.checkpoint_id not in run.before
+            node = held.task_path.removeprefix(_PULL) if held.task_path.startswith(_PULL) else None
+            if node == START:
+                return False
+            if node in REPEATABLE_NODES | {_MODEL} and (run.is_turn or is_turn(dict(writes).get("turn"))):
+                return False
+            run.done.add(held.task_id)
+            return True
+
+    def has(self, thread_id: str | None = None) -> bool:
+        """Whether anything is held, for a thread or (None) at all."""
+        with self._lock:
+            return bool(self._held) if thread_id is None else thread_id in self._held
+
+    def take(self, thread_id: str | None = None) -> list[Held]:
+        """Give out what is held, in the order in which it came, for the caller to store.
+
+        Args:
+            thread_id: The thread; None for all.
+        """
+        with self._lock:
+            threads = [thread_id] if thread_id is not None else list(self._held)
+            for thread in threads:
+                for run in self._runs.get(thread, {}).values():
+                    run.is_precious = False
+            return [held for thread in threads for held in self._held.pop(thread, ())]
+
+    def thin(self, taken: Sequence[Held]) -> list[Held]:
+        """What must be stored of what was taken: without the checkpoints that newer ones have replaced.
+
+        The next checkpoint then follows the one before. What belongs to the record is kept in any case.
+        """
+        parents = _replaced(taken)
+        with self._lock:
+            for held in taken:
+                run = self._runs.get(held.thread_id, {}).get(held.namespace)
+                if run is not None and isinstance(held, HeldCheckpoint) and held.id in parents:
+                    run.left_out.add(held.id)
+        return [kept for held in taken if (kept := _without(held, parents)) is not None]
+
+    def put_back(self, taken: Sequence[Held]) -> None:
+        """Hold again what was taken but could not be stored."""
+        with self._lock:
+            for thread_id in {held.thread_id for held in taken}:
+                kept = [held for held in taken if held.thread_id == thread_id]
+                self._held[thread_id] = [*kept, *self._held.pop(thread_id, ())]
+
+    def forget(self, thread_id: str | None = None) -> None:
+        """Take nothing for granted about a thread's runs: what they store next is stored at once.
+
+        Args:
+            thread_id: The thread; None for all.
+        """
+        with self._lock:
+            if thread_id is None:
+                self._runs.clear()
+            else:
+                self._runs.pop(thread_id, None)
+
+
+def _following(values: Mapping[str, Any]) -> list[str]:
+    """The nodes whose tasks come after a checkpoint, a node once for each of its tasks."""
+    branches = [name.removeprefix(_BRANCH) for name in values if name.startswith(_BRANCH)]
+    sent = [task.node for task in values.get(_TASKS) or ()]
+    return [*branches, *sent, *([START] if START in values else [])]
+
+
+def _replaced(taken: Sequence[Held]) -> dict[str, str | None]:
+    """The checkpoints that may be left out, and what their next ones follow instead."""
+    pinned = {held.checkpoint_id for held in taken if isinstance(held, HeldWrites) and held.pins}
+    checkpoints = [held for held in taken if isinstance(held, HeldCheckpoint)]
+    followed = {held.parent for held in checkpoints}
+    parents: dict[str, str | None] = {}
+    for held in checkpoints:
+        if held.can_go and held.id in followed and held.id not in pinned:
+            parents[held.id] = parents.get(held.parent or "", held.parent)
+    return parents
+
+
+def _without(held: Held, parents: Mapping[str, str | None]) -> Held | None:
+    if isinstance(held, HeldCheckpoint):
+        if held.id in parents:
+            return None
+        return replace(held, parent=parents[held.parent]) if held.parent and held.parent in parents else held
+    if held.checkpoint_id in parents:
+        return replace(held, rows=()) if held.facts else None
+    return held
+
+
+def can_go(values: Mapping[str, Any], source: str | None) -> bool:
+    """Whether a checkpoint with these values may be left out once the next one is stored.
+
+    One that an input made, that comes before a model call or a tool call, or that holds the transcript whole
+    stays: people go back to the former, and newer checkpoints are read from the latter.
+    """
+    if source != "loop" or TRANSCRIPT in values or not is_turn(values.get("turn")):
+        return False
+    following = _following(values)
+    return bool(following) and all(name in REPEATABLE_NODES for name in following)

@@ -1,0 +1,42 @@
+"""The statements that store what a saver held, in LangGraph's tables and in the record (docs/storage.md)."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from turnflow.graph.saver_boundary import Held, HeldCheckpoint
+
+CREATE_RECORD = """CREATE TABLE IF NOT EXISTS turnflow_record (
+    seq INTEGER PRIMARY KEY,
+    thread_id TEXT NOT NULL,
+    checkpoint_ns TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    idx INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    value BLOB NOT NULL,
+    UNIQUE (thread_id, checkpoint_ns, task_id, idx)
+)"""
+
+_PUT_CHECKPOINT = """INSERT OR REPLACE INTO checkpoints
+(thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
+VALUES (?, ?, ?, ?, ?, ?, ?)"""
+
+_PUT_WRITES = """INSERT OR {} INTO writes
+(thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+_PUT_FACTS = """INSERT OR IGNORE INTO turnflow_record
+(thread_id, checkpoint_ns, task_id, idx, type, value) VALUES (?, ?, ?, ?, ?, ?)"""
+
+
+def insert(cursor: sqlite3.Cursor, held: Held) -> None:
+    """Store one checkpoint, or what one task wrote, in the transaction that is open."""
+    if isinstance(held, HeldCheckpoint):
+        cursor.execute(_PUT_CHECKPOINT, (held.thread_id, held.namespace, held.id, held.parent, *held.row))
+        return
+    place = (held.thread_id, held.namespace, held.checkpoint_id, held.task_id, held.task_path)
+    statement = _PUT_WRITES.format("REPLACE" if held.replaces else "IGNORE")
+    cursor.executemany(statement, [(*place, *row) for row in held.rows])
+    if held.facts:
+        task = (held.thread_id, held.namespace, held.task_id)
+        cursor.executemany(_PUT_FACTS, [(*task, *fact) for fact in held.facts])
