@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test chat studio studio-check lint format types check fuzz clean
+.PHONY: help demo test chat studio studio-check notebooks bench lint format types check fuzz clean
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -20,6 +20,12 @@ studio: $(VENV)/.dev  ## The graph in LangGraph Studio's server, offline but for
 
 studio-check: $(VENV)/.dev  ## A turn and a pause through the real server
 	$(BIN)/python -m pytest tests/graph/test_studio.py
+
+notebooks: $(VENV)/.dev  ## Run the notebooks and compare what they print with what they show
+	$(BIN)/python -m pytest tests/notebooks
+
+bench: $(VENV)/.dev  ## Overhead per turn next to other agent loops, about three minutes
+	$(BIN)/python -m tests.benchmarks $(ARGS)
 
 test: $(VENV)/.dev  ## All tests, then the turns on SQLite once more in LangGraph's strict msgpack mode
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)

@@ -1,0 +1,1 @@
+"""The overhead of a turn, next to other agent loops (docs/benchmarks.md)."""
