@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from langchain_core.tools import BaseTool
+from pydantic import ConfigDict
 from pydantic.json_schema import SkipJsonSchema
 
 from turnflow.graph.cancel import CancelToken
@@ -52,6 +53,8 @@ class TurnContext:
 
     Live objects are typed `Any` and left out of the JSON schema, from which LangGraph Studio draws a form.
     """
+
+    __pydantic_config__: ClassVar = ConfigDict(use_attribute_docstrings=True)
 
     model_name: str | None = None
     """Name of the model at the configured endpoint; ignored where `model` is given."""

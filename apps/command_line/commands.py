@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +17,11 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from turnflow import TurnError, TurnResult, TurnSaver, open_saver
+from turnflow.apps.command_line.plain import plain
 from turnflow.apps.command_line.screen import TurnScreen
 from turnflow.apps.command_line.setup import Options, build_graph, threads_file
 from turnflow.apps.command_line.threads import (
+    checked_id,
     last_thread,
     list_threads,
     message_as_json,
@@ -90,23 +93,22 @@ def run(
     """Run one turn and print it."""
     if (message is None) == (not answer):
         _used_wrongly("give either a message or --answer")
-    if answer and not (thread or last):
+    if answer and thread is None and not last:
         _used_wrongly("--answer needs --thread or --last, the thread whose question it answers")
     options = Options(model, base_url, local, instructions, root, sqlite, max_rounds, language)
     console = Console(stderr=as_json, highlight=False)
-    with _plain_errors(), open_saver(threads_file(db)) as saver:
+    with _plain_errors(), open_saver(threads_file(db, must_exist=last)) as saver:
+        thread_id = _thread(saver, thread, last=last)
         graph = build_graph(options, saver, notice=_notice_on(console))
         screen = TurnScreen(None if as_json else console)
         given: Any = Command(resume={"answers": list(answer)}) if answer else message
         asks = None if as_json or not sys.stdin.isatty() else console
-        thread = _thread(saver, thread, last=last)
-        with _failure_as_json(wanted=as_json, thread=thread):
-            result = run_to_the_end(graph, given, thread_id=thread, screen=screen, asks=asks)
+        with _failure_as_json(wanted=as_json, thread=thread_id):
+            result = run_to_the_end(graph, given, thread_id=thread_id, screen=screen, asks=asks)
     if as_json:
         typer.echo(json.dumps(_as_json(result), ensure_ascii=False))
     elif result.interrupts:
-        line = f"Answer with: turnflow run --thread {result.thread_id} --answer …"
-        console.print(line, style="dim", soft_wrap=True)
+        _notice_on(console)(f"Answer with: {_command('run', thread_id, db)} --answer …")
     if result.status in _FAILED:
         raise typer.Exit(TURN_FAILED)
 
@@ -129,19 +131,21 @@ def chat(
     """Chat with a model. Ctrl-C cancels the turn and keeps the thread; Ctrl-D leaves."""
     options = Options(model, base_url, local, instructions, root, sqlite, max_rounds, language)
     console = Console(highlight=False)
-    with _plain_errors(), open_saver(threads_file(db)) as saver:
+    with _plain_errors(), open_saver(threads_file(db, must_exist=last)) as saver:
+        thread_id = _thread(saver, thread, last=last)
         graph = build_graph(options, saver, notice=_notice_on(console))
         screen = TurnScreen(console)
-        thread = _thread(saver, thread, last=last)
         said = False
         for message in _messages(console):
             said = True
             try:
-                run_to_the_end(graph, message, thread_id=thread, screen=screen, asks=console)
-            except (TurnError, EOFError, KeyboardInterrupt) as error:
-                console.print(str(error) or "left unanswered", style="red", markup=False, soft_wrap=True)
+                run_to_the_end(graph, message, thread_id=thread_id, screen=screen, asks=console)
+            except TurnError as error:
+                console.print(str(error), style="red", markup=False, soft_wrap=True)
+            except (EOFError, KeyboardInterrupt):
+                console.print("left unanswered", style="red")
     if said:
-        console.print(f"Go on with: turnflow chat --thread {thread}", style="dim", soft_wrap=True)
+        _notice_on(console)(f"Go on with: {_command('chat', thread_id, db)}")
 
 
 @app.command()
@@ -153,7 +157,7 @@ def threads(
 ) -> None:
     """List the threads, the one that was active last first."""
     console = Console(highlight=False)
-    with _plain_errors(), open_saver(threads_file(db)) as saver:
+    with _plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
         found = list_threads(saver, limit)
         if as_json:
             for thread in found:
@@ -171,8 +175,8 @@ def history(
 ) -> None:
     """Print what was said in a thread."""
     console = Console(highlight=False)
-    with _plain_errors(), open_saver(threads_file(db)) as saver:
-        messages = messages_of(saver, thread)
+    with _plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
+        messages = messages_of(saver, checked_id(thread))
         if as_json:
             for message in messages:
                 typer.echo(message_as_json(message))
@@ -208,13 +212,20 @@ def fake_provider(
 
 def _thread(saver: TurnSaver, given: str | None, *, last: bool) -> str:
     """The thread to run in."""
-    if given and last:
+    if given is not None and last:
         raise ValueError("give either --thread or --last")
-    return last_thread(saver) if last else given or new_thread()
+    if last:
+        return last_thread(saver)
+    return new_thread() if given is None else checked_id(given)
+
+
+def _command(name: str, thread: str, db: Path | None) -> str:
+    """The command that goes on with a thread, as it is typed in a shell."""
+    return shlex.join(["turnflow", name, "--thread", thread, *(["--db", str(db)] if db else [])])
 
 
 def _notice_on(console: Console) -> Callable[[str], None]:
-    return lambda text: console.print(text, style="dim", markup=False, soft_wrap=True)
+    return lambda text: console.print(plain(text), style="dim", markup=False, soft_wrap=True)
 
 
 def _messages(console: Console) -> Iterator[str]:
@@ -264,6 +275,8 @@ def _plain_errors() -> Iterator[None]:
         place = ".".join(str(part) for part in problem["loc"])
         text = problem["msg"].removeprefix("Value error, ")
         _fail(f"{place}: {text}" if place else text, USED_WRONGLY)
+    except BrokenPipeError:  # `turnflow threads --json | head`: typer ends without a word
+        raise
     except (ValueError, OSError, ImportError, LocalModelError) as error:
         _fail(str(error), USED_WRONGLY)
 

@@ -40,13 +40,19 @@ class Options:
         return self.local or not (named or any(os.environ.get(name) for name in configured))
 
 
-def threads_file(given: Path | None) -> Path:
+def threads_file(given: Path | None, *, must_exist: bool = False) -> Path:
     """The SQLite file that keeps the threads; the folder of the default one is made.
 
+    Args:
+        given: What the user named.
+        must_exist: Refuse a named file that is not there: a mistyped name is not to become a file.
+
     Raises:
-        ValueError: The folder of the default one cannot be made.
+        ValueError: The named file is not there, or the folder of the default one cannot be made.
     """
     if given:
+        if must_exist and not given.exists():
+            raise ValueError(f"there is no file {given}")
         return given
     home = Path(os.environ.get("TURNFLOW_HOME") or typer.get_app_dir("turnflow"))
     try:

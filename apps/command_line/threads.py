@@ -49,6 +49,21 @@ def list_threads(saver: TurnSaver, limit: int) -> Iterator[ThreadInfo]:
         }
 
 
+def checked_id(thread_id: str) -> str:
+    """The id of a thread, as it was given.
+
+    Raises:
+        ValueError: It is blank, as an unset shell variable is, or no text.
+    """
+    if not thread_id.strip():
+        raise ValueError("the thread's id is empty")
+    try:
+        thread_id.encode()
+    except UnicodeEncodeError:
+        raise ValueError("the thread's id is not UTF-8 text") from None
+    return thread_id
+
+
 def last_thread(saver: TurnSaver) -> str:
     """The thread that was active last.
 
@@ -74,12 +89,13 @@ def messages_of(saver: TurnSaver, thread_id: str) -> list[BaseMessage]:
 
 
 def print_threads(console: Console, threads: Iterator[ThreadInfo]) -> None:
-    """A line for each thread."""
+    """A line for each thread; an id that does not fit on one is shown as a Python string."""
     for thread in threads:
         when = (thread["last_active"] or "")[:19].replace("T", " ")
         said = _short(thread["last_user_message"])
+        name = thread["thread_id"] if thread["thread_id"].isprintable() else repr(thread["thread_id"])
         console.print(
-            plain(f"{thread['thread_id']}  {when}  {thread['status']:<18} {said}"),
+            plain(f"{name}  {when}  {thread['status']:<18} {said}"),
             markup=False,
             soft_wrap=True,
         )

@@ -1,93 +1,265 @@
-"""The real `langgraph dev` server, offline: schemas, a turn with a pause, threads on our SQLite saver."""
+"""Studio's server, the real one, asked as Studio asks it: schemas, streams, threads, time travel."""
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import time
+import json
+import re
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from langgraph_sdk import get_sync_client
+from langgraph_sdk.client import SyncLangGraphClient
 
+from tests.apps.command_line.inside import turnflow
+from tests.apps.command_line.test_commands import Shell
+from tests.graph.studio_server import StudioServer, studio_server
 from tests.test_packaging import ROOT
-from tests.turns.scripted import Start, asks, call, calls, says, script
-from turnflow import build_turn_graph, open_saver
+from tests.turns.scripted import asks, call, calls, says
+from turnflow import OpenAICompatibleChat, build_turn_graph, open_saver, run_turn
+from turnflow.apps.example_tools import calculate
 from turnflow.apps.fake_provider import FakeProvider
 
-START_SECONDS = 60
+QUESTION: dict[str, Any] = {"prompt": "Which colour?", "options": ["red", "blue"]}
+HELLO = "Hello, how do you do?"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@pytest.fixture(scope="module")
+def provider() -> Iterator[FakeProvider]:
+    """Asks back whoever wants something painted, and greets everyone else."""
+    batch = calls(
+        call("calculate", "c1", expression="6 * 7"),
+        asks(QUESTION["prompt"], call_id="c2", options=QUESTION["options"]),
+    )
+    paint = {"when": {"last_role": "user", "last_contains": "Paint"}, **batch, "forever": True}
+    painted = {"when": {"last_role": "tool"}, **says("Blue."), "forever": True}
+    with FakeProvider({"steps": [paint, painted, {**says(HELLO), "forever": True}]}) as provider:
+        yield provider
+    provider.assert_clean()
+
+
+@pytest.fixture(scope="module")
+def server(provider: FakeProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudioServer]:
+    with studio_server(tmp_path_factory.mktemp("studio"), provider) as server:
+        yield server
 
 
 @pytest.fixture
-def provider(fake_provider: Start) -> FakeProvider:
-    batch = calls(call("calculate", "c1", expression="6 * 7"), asks("Which colour?", call_id="c2"))
-    return fake_provider(script(batch, says("Blue.")))
+def client(server: StudioServer) -> Iterator[SyncLangGraphClient]:
+    with server.client() as client:
+        yield client
 
 
 @pytest.fixture
-def server(provider: FakeProvider, tmp_path: Path) -> Iterator[str]:
-    url = f"http://127.0.0.1:{(port := free_port())}"
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("LANGSMITH")},
-        "LANGGRAPH_CLI_NO_ANALYTICS": "1",
-        "LANGGRAPH_NO_VERSION_CHECK": "true",
-        "OPENAI_BASE_URL": provider.base_url,
-        "TURNFLOW_MODEL": "fake",
-        "TURNFLOW_STUDIO_DB": str(tmp_path / "studio.sqlite"),
+def shell(provider: FakeProvider, tmp_path: Path) -> Shell:
+    shell = Shell(tmp_path / "home")
+    shell.use(provider)
+    return shell
+
+
+def saying(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def assistant_id(client: SyncLangGraphClient) -> str:
+    (assistant,) = client.assistants.search()
+    return assistant["assistant_id"]
+
+
+def new_thread(client: SyncLangGraphClient) -> str:
+    return client.threads.create()["thread_id"]
+
+
+def run(client: SyncLangGraphClient, thread_id: str, **given: Any) -> dict[str, Any]:
+    result: Any = client.runs.wait(thread_id, "chat", **given)
+    return dict(result)
+
+
+def register_threads(server: StudioServer) -> None:
+    """Run the snippet of docs/studio.md that makes a file's threads known to the server."""
+    page = (ROOT / "docs" / "studio.md").read_text(encoding="utf-8")
+    (code,) = (code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "thread_ids" in code)
+    code = code.replace("http://127.0.0.1:2024", server.url).replace("chat.db", str(server.database))
+    exec(compile(code, "docs/studio.md", "exec"), {})  # noqa: S102 - the page is ours
+
+
+# What Studio draws
+
+
+def test_every_schema_is_there(client: SyncLangGraphClient) -> None:
+    schemas: Any = client.assistants.get_schemas(assistant_id(client))
+    shapes = {
+        name: schemas[f"{name}_schema"]["properties"] for name in ("input", "output", "state", "context")
     }
-    command = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser", "--no-reload"]
-    log = tmp_path / "log"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [*command, "--port", str(port)], cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT
-        )
-        try:
-            wait_for(url, process, log)
-            yield url
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
-    assert "BlockingError" not in log.read_text()
+    assert set(shapes["input"]) == {"messages"}
+    assert set(shapes["output"]) == {"messages", "answer", "outcome"}
+    assert {"messages", "turn", "batch", "answer", "outcome"} <= set(shapes["state"])
+    assert set(shapes["context"]) == {"model_name", "instructions", "user_id", "locale", "settings"}
 
 
-def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        assert process.poll() is None, log.read_text()
-        try:
-            if httpx.get(f"{url}/ok").status_code == httpx.codes.OK:
-                return
-        except httpx.TransportError:
-            time.sleep(0.2)
-    raise TimeoutError(log.read_text())
+def test_every_field_of_the_form_says_what_it_is(client: SyncLangGraphClient) -> None:
+    schemas: Any = client.assistants.get_schemas(assistant_id(client))
+    fields = schemas["context_schema"]["properties"]
+    assert [name for name, field in fields.items() if not field.get("description")] == []
 
 
-def test_a_turn_and_a_pause_through_the_server(server: str, tmp_path: Path) -> None:
-    with get_sync_client(url=server) as client:
-        (assistant,) = client.assistants.search()
-        schemas: dict[str, Any] = dict(client.assistants.get_schemas(assistant["assistant_id"]))
-        assert all(value is not None for value in schemas.values())
-        assert "model_name" in schemas["context_schema"]["properties"]
-        assert "cancel" not in schemas["context_schema"]["properties"]
-        thread_id = client.threads.create()["thread_id"]
-        given: Any = {"messages": [{"role": "user", "content": "Paint it."}]}
-        paused: Any = client.runs.wait(thread_id, "chat", input=given)
-        assert paused["outcome"]["status"] == "paused"
-        done: Any = client.runs.wait(thread_id, "chat", command={"resume": "blue"})
-        assert (done["answer"], done["outcome"]["status"]) == ("Blue.", "finished")
-        assert [m["type"] for m in done["messages"]] == ["human", "ai", "tool", "tool", "ai"]
-    with open_saver(tmp_path / "studio.sqlite") as saver:
-        graph = build_turn_graph("unused", checkpointer=saver)
-        stored = graph.get_state({"configurable": {"thread_id": thread_id}}).values
-        assert stored["answer"] == "Blue."
+def test_the_graph_is_drawn(client: SyncLangGraphClient) -> None:
+    graph: Any = client.assistants.get_graph(assistant_id(client), xray=True)
+    nodes = {node["id"] for node in graph["nodes"]}
+    assert {"__start__", "assemble_context", "call_llm", "dispatch_tools", "finalize", "__end__"} <= nodes
+    edges = {(edge["source"], edge["target"]) for edge in graph["edges"]}
+    assert {("__start__", "assemble_context"), ("dispatch_tools", "assemble_context")} <= edges
+
+
+# Streams
+
+
+def test_every_stream_mode_says_what_is_stored(client: SyncLangGraphClient) -> None:
+    thread_id = new_thread(client)
+    modes: Any = ["values", "updates", "messages-tuple", "custom", "debug"]
+    parts: dict[str, list[Any]] = {}
+    for part in client.runs.stream(thread_id, "chat", input=saying("Hello."), stream_mode=modes):
+        parts.setdefault(part.event, []).append(part.data)
+    assert "error" not in parts
+    stored: Any = client.threads.get_state(thread_id)["values"]
+    said = stored["messages"][-1]
+    assert said["content"] == HELLO
+
+    assert parts["values"][-1]["messages"] == stored["messages"]
+    assert parts["values"][-1]["answer"] == HELLO
+    assert [next(iter(update)) for update in parts["updates"]] == [
+        "assemble_context",
+        "call_llm",
+        "classify_label",
+        "finalize",
+    ]
+    pieces = [message for message, _ in parts["messages"]]
+    assert len(pieces) > 1
+    assert "".join(piece["content"] for piece in pieces) == HELLO
+    assert {piece["id"] for piece in pieces} == {said["id"]}
+    deltas = [event["text"] for event in parts["custom"] if event["type"] == "content.delta"]
+    assert "".join(deltas) == HELLO
+    assert parts["custom"][-1]["type"] == "turn.ended"
+    assert {event["type"] for event in parts["debug"]} == {"checkpoint", "task", "task_result"}
+
+
+# Threads
+
+
+def test_a_context_reaches_the_turn(client: SyncLangGraphClient, provider: FakeProvider) -> None:
+    context = {"instructions": "Be brief.", "settings": {"max_output_tokens": 77}}
+    done = run(client, new_thread(client), input=saying("Hello with context."), context=context)
+    assert done["outcome"]["status"] == "finished"
+    (request,) = (r for r in provider.requests if "with context" in json.dumps(r))
+    assert "Be brief." in request["messages"][0]["content"]
+    assert 77 in request.values()
+
+
+def test_a_turn_is_paused_and_answered(client: SyncLangGraphClient) -> None:
+    thread_id = new_thread(client)
+    assert run(client, thread_id, input=saying("Paint it."))["outcome"]["status"] == "paused"
+    assert client.threads.get(thread_id)["status"] == "interrupted"
+    done = run(client, thread_id, command={"resume": "blue"})
+    assert (done["answer"], done["outcome"]["status"]) == ("Blue.", "finished")
+    assert [m["type"] for m in done["messages"]] == ["human", "ai", "tool", "tool", "ai"]
+    assert client.threads.get(thread_id)["status"] == "idle"
+
+
+def test_a_thread_goes_on_from_an_older_checkpoint(client: SyncLangGraphClient) -> None:
+    thread_id = new_thread(client)
+    run(client, thread_id, input=saying("One."))
+    run(client, thread_id, input=saying("Two."))
+    history: Any = client.threads.get_history(thread_id, limit=100)
+    assert len(history[0]["values"]["messages"]) == 4
+    assert history[0]["next"] == []
+
+    after_one = next(s for s in history[1:] if s["next"] == [])
+    forked = run(client, thread_id, input=saying("Three."), checkpoint=after_one["checkpoint"])
+    assert [m["content"] for m in forked["messages"]] == ["One.", HELLO, "Three.", HELLO]
+
+    before_call = [s for s in history if s["next"] == ["call_llm"]][-1]
+    again = run(client, thread_id, input=None, checkpoint=before_call["checkpoint"])
+    assert [m["content"] for m in again["messages"]] == ["One.", HELLO]
+    assert again["outcome"]["status"] == "finished"
+
+
+def test_a_state_is_edited(client: SyncLangGraphClient) -> None:
+    thread_id = new_thread(client)
+    answer = run(client, thread_id, input=saying("One."))["messages"][-1]
+    edited = {**answer, "content": "Edited."}
+    client.threads.update_state(thread_id, {"messages": [edited]})
+    state: Any = client.threads.get_state(thread_id)["values"]
+    assert [m["content"] for m in state["messages"]] == ["One.", "Edited."]
+    done = run(client, thread_id, input=saying("Two."))
+    assert [m["content"] for m in done["messages"]] == ["One.", "Edited.", "Two.", HELLO]
+
+
+# The command line and the server on one file
+
+
+def test_a_pause_of_one_is_answered_in_the_other(
+    provider: FakeProvider, shell: Shell, tmp_path: Path
+) -> None:
+    file = ("--db", str(tmp_path / "studio.sqlite"))
+    _, out, _ = shell.run("run", "Paint it.", "--json", *file)
+    paused = json.loads(out)
+    with studio_server(tmp_path, provider) as server, server.client() as client:
+        theirs = new_thread(client)
+        assert run(client, theirs, input=saying("Paint it."))["outcome"]["status"] == "paused"
+        assert_answered_in_the_server(client, paused)
+    thread = ("--thread", paused["thread_id"], *file)
+    _, out, _ = turnflow("history", paused["thread_id"], *file)
+    assert out.splitlines() == [
+        "> Paint it.",
+        "✓ calculate → 42",
+        "✓ ask_user → Which colour? → blue",
+        "Blue.",
+    ]
+    code, out, _ = shell.run("chat", *thread, given="Thanks.\n")
+    assert (code, out.splitlines()[0]) == (0, HELLO)
+    code, out, _ = shell.run("run", "--thread", theirs, "--answer", "blue", *file)
+    assert (code, out.splitlines()[-1]) == (0, "Blue.")
+    listed = [json.loads(line) for line in turnflow("threads", "--json", *file)[1].splitlines()]
+    assert [(t["thread_id"], t["status"], t["messages"]) for t in listed] == [
+        (theirs, "finished", 5),
+        (paused["thread_id"], "finished", 7),
+    ]
+
+
+def assert_answered_in_the_server(client: SyncLangGraphClient, paused: dict[str, Any]) -> None:
+    """Answer in the server what the command line, which printed this, left open."""
+    thread_id = paused["thread_id"]
+    assert client.threads.search(ids=[thread_id]) == []
+    client.threads.create(thread_id=thread_id)
+    assert client.threads.get_state(thread_id)["values"] == {}  # nothing says yet which graph's thread it is
+    client.threads.update(thread_id, metadata={"graph_id": "chat"})
+    state: Any = client.threads.get_state(thread_id)
+    (asked,) = (asked for task in state["tasks"] for asked in task["interrupts"])
+    assert {"id": asked["id"], "value": asked["value"]} == paused["interrupts"][0]
+    assert asked["value"]["questions"] == [QUESTION]
+    assert "answers" in json.dumps(asked["response_schema"])
+    done = run(client, thread_id, command={"resume": {"answers": ["blue"]}})
+    assert (done["answer"], done["outcome"]["status"]) == ("Blue.", "finished")
+    assert [m["type"] for m in done["messages"]] == ["human", "ai", "tool", "tool", "ai"]
+
+
+def test_the_page_s_snippet_makes_threads_of_the_file_known(
+    server: StudioServer, client: SyncLangGraphClient, provider: FakeProvider
+) -> None:
+    thread_id = str(uuid.uuid4())
+    with open_saver(server.database) as saver:
+        model = OpenAICompatibleChat(model="fake", base_url=provider.base_url)
+        graph = build_turn_graph(model, [calculate], checkpointer=saver)
+        run_turn(graph, "Hello.", thread_id="not-a-uuid")
+        run_turn(graph, "Paint it.", thread_id=thread_id)
+    register_threads(server)
+    register_threads(server)
+    (known,) = client.threads.search(ids=[thread_id], metadata={"graph_id": "chat"})
+    assert (known["status"], known["values"]) == ("idle", None)
+    state: Any = client.threads.get_state(thread_id)
+    assert state["values"]["outcome"]["status"] == "paused"
+    assert state["next"] == ["dispatch_tools"]
+    assert run(client, thread_id, command={"resume": "blue"})["answer"] == "Blue."
+    values: Any = client.threads.get(thread_id)["values"]
+    assert values["answer"] == "Blue."
