@@ -8,9 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from langchain_core.tools import BaseTool
 from pydantic import ConfigDict
-from pydantic.json_schema import SkipJsonSchema
+from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from turnflow.graph.cancel import CancelToken
+from turnflow.graph.settings import TurnSettings
 
 Hook = Callable[[dict[str, Any]], Any]
 """Takes a payload with `session_id`, `turn_id`, `round` and what the hook is about; may return a directive
@@ -64,7 +65,9 @@ class TurnContext:
     """Who is asking; handed to hooks and tools."""
     locale: Literal["en", "zh"] | None = None
     """Language of the texts that the turn itself writes."""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Annotated[dict[str, Any], WithJsonSchema(TurnSettings.model_json_schema())] = field(
+        default_factory=dict
+    )
     """Fields of `TurnSettings` that differ in this run."""
     model: Annotated[Any, SkipJsonSchema()] = None
     """A LangChain chat model."""

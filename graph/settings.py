@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class TurnSettings(BaseModel):
     """Limits and switches of a turn (docs/settings.md). A wrong name or value is refused when it is given."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     max_rounds: int = Field(default=8, ge=1)
     """Requests before the turn is asked to settle; continuations do not count."""

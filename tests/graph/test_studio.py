@@ -17,7 +17,7 @@ from tests.apps.command_line.test_commands import Shell
 from tests.graph.studio_server import StudioServer, studio_server
 from tests.test_packaging import ROOT
 from tests.turns.scripted import asks, call, calls, says
-from turnflow import OpenAICompatibleChat, build_turn_graph, open_saver, run_turn
+from turnflow import OpenAICompatibleChat, TurnSettings, build_turn_graph, open_saver, run_turn
 from turnflow.apps.example_tools import calculate
 from turnflow.apps.fake_provider import FakeProvider
 
@@ -101,7 +101,11 @@ def test_every_schema_is_there(client: SyncLangGraphClient) -> None:
 def test_every_field_of_the_form_says_what_it_is(client: SyncLangGraphClient) -> None:
     schemas: Any = client.assistants.get_schemas(assistant_id(client))
     fields = schemas["context_schema"]["properties"]
-    assert [name for name, field in fields.items() if not field.get("description")] == []
+    settings = fields["settings"]["properties"]
+    assert set(settings) == set(TurnSettings.model_fields)
+    for name, field in {**fields, **settings}.items():
+        assert field.get("description"), name
+    assert [name for name, field in settings.items() if "default" not in field] == []
 
 
 def test_the_graph_is_drawn(client: SyncLangGraphClient) -> None:
