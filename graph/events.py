@@ -36,7 +36,7 @@ EventType = Literal[
 _PASSING = frozenset({"thinking.delta", "content.delta", "tool.progress"})
 """Events that are not facts: what they add up to is stored."""
 
-_STORED_TEXTS = frozenset({"content", "text", "answer", "session_id", "seq"})
+_STORED_TEXTS = frozenset({"content", "answer", "session_id", "seq"})
 """Fields that a fact leaves out: they stand in the transcript, or in the record's own columns."""
 
 _sequence = itertools.count(1)

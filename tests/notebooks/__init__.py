@@ -1,0 +1,1 @@
+"""The notebooks run, and their stored outputs are what they give."""
