@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
@@ -15,11 +14,12 @@ from langgraph.checkpoint.sqlite.utils import search_where
 
 from turnflow.graph.saver_boundary import Boundary, Held, HeldCheckpoint, HeldWrites, can_go
 from turnflow.graph.saver_connection import SaverConnection, SaverError, Synchronous
-from turnflow.graph.saver_rows import insert
+from turnflow.graph.saver_rows import check, insert
 from turnflow.graph.state import RECORD, TRANSCRIPT
 
 if TYPE_CHECKING:
     import os
+    import sqlite3
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from langchain_core.runnables import RunnableConfig
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
 __all__ = ["SaverContext", "SaverError", "Synchronous", "TurnSaver", "open_saver"]
-
-_REFUSED = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
-"""What SQLite raises for a value that it cannot store."""
 
 _PAGE = 16
 """Checkpoints that `alist` fetches per thread hop: few enough to hold decoded, whatever they carry."""
@@ -251,6 +248,7 @@ class TurnSaver(SqliteSaver):
             row=(*self.serde.dumps_typed(checkpoint), described.encode("utf-8", "ignore")),
             can_go=can_go(values, source),
         )
+        check(held)
         return held, self._boundary.add_checkpoint(held, values, source)
 
     def _hold_writes(
@@ -274,6 +272,7 @@ class TurnSaver(SqliteSaver):
             replaces=all(channel in WRITES_IDX_MAP for channel, _ in writes),
             pins=any(channel == TRANSCRIPT and value != [] for channel, value in writes),
         )
+        check(held)
         return held, self._boundary.add_writes(held, writes)
 
     def _store(self, thread_id: str | None = None) -> None:
@@ -281,16 +280,15 @@ class TurnSaver(SqliteSaver):
         with self.lock:
             if self._connection.is_reading or not self._boundary.has(thread_id):
                 return  # another call has stored it with its own, or the reader began before it came
-            taken: list[Held] = []
             with self.cursor() as cursor:
-                self._connection.on_rollback(lambda error: self._not_stored(taken, error))
-                taken += self._boundary.take(thread_id)
-                for held in self._boundary.thin(taken):
+                taken, kept = self._boundary.take(thread_id)
+                self._connection.on_rollback(lambda: self._not_stored(taken))
+                for held in kept:
                     insert(cursor, held)
 
-    def _not_stored(self, taken: Sequence[Held], error: BaseException) -> None:
-        """Hold it again for the next operation to store, unless it is what SQLite will never take."""
-        self._boundary.put_back(() if isinstance(error, _REFUSED) else taken)
+    def _not_stored(self, taken: Sequence[Held]) -> None:
+        """Hold it again, for the next operation to store."""
+        self._boundary.put_back(taken)
         for held in taken:
             self._boundary.forget(held.thread_id)
 

@@ -7,8 +7,9 @@ them must be stored before the run goes on. The others wait in memory until then
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP
@@ -26,6 +27,9 @@ REPEATABLE_NODES = QUIET_NODES | {"assemble_context", "finalize"}
 
 _MODEL = "call_llm"
 """A reply is stored with the decision it leads to, before anything but quiet nodes runs."""
+
+_REMEMBERED = 4096
+"""Left-out checkpoints that are remembered: more than can be waiting for late writes."""
 
 _TASKS = "__pregel_tasks"
 _BRANCH = "branch:to:"
@@ -99,8 +103,6 @@ class _Run:
     """Whether something is held that cannot be made again for nothing, such as a model's reply."""
     before: set[str] = field(default_factory=set)
     """Its older checkpoints. What their tasks wrote may arrive late; nothing depends on it any more."""
-    left_out: set[str] = field(default_factory=set)
-    """Those of them that were never stored."""
 
 
 class Boundary:
@@ -110,6 +112,10 @@ class Boundary:
         self._lock = threading.Lock()
         self._held: dict[str, list[Held]] = {}
         self._runs: dict[str, dict[str, _Run]] = {}
+        self._early: dict[str, set[str]] = {}
+        """Checkpoints whose writes came before them; `durability="async"` lets that happen."""
+        self._left_out: dict[str, None] = {}
+        """Checkpoints that were left out last, the oldest first. Writes of their tasks may still arrive."""
 
     def add_checkpoint(self, held: HeldCheckpoint, values: Mapping[str, Any], source: str | None) -> bool:
         """Take in a checkpoint.
@@ -127,6 +133,8 @@ class Boundary:
             self._held.setdefault(held.thread_id, []).append(held)
             runs = self._runs.setdefault(held.thread_id, {})
             run = runs.pop(held.namespace, None)
+            if source == "input":
+                self._early.pop(held.thread_id, None)
             if source == "input" and START in following:
                 # The first step follows at once. It hands the input on and runs nobody's code.
                 runs[held.namespace] = _Run(held.id, costly=0, is_turn=False, is_precious=True)
@@ -139,8 +147,7 @@ class Boundary:
             new = runs[held.namespace] = _Run(held.id, costly, is_turn(values.get("turn")))
             if run is None or run.tip != held.parent:
                 return True
-            new.before, new.left_out = run.before, run.left_out
-            new.before.add(run.tip)
+            new.before = run.before | {run.tip}
             new.is_precious = run.is_precious or len(run.done) < run.costly
             if not new.is_turn:
                 return True
@@ -160,16 +167,17 @@ class Boundary:
         with self._lock:
             runs = self._runs.get(held.thread_id, {})
             run = runs.get(held.namespace)
-            if run is not None and held.checkpoint_id in run.left_out:
+            if held.checkpoint_id in self._left_out:
                 held = replace(held, rows=())
             self._held.setdefault(held.thread_id, []).append(held)
-            if run is None:
+            if run is None or held.checkpoint_id not in {run.tip, *run.before}:
+                self._early.setdefault(held.thread_id, set()).add(held.checkpoint_id)
                 return True
             if any(channel in WRITES_IDX_MAP for channel, _ in writes):
                 del runs[held.namespace]  # an error, a pause or an answer: the run may end here
                 return True
             if held.checkpoint_id != run.tip:
-                return held.checkpoint_id not in run.before
+                return False
             node = held.task_path.removeprefix(_PULL) if held.task_path.startswith(_PULL) else None
             if node == START:
                 return False
@@ -183,35 +191,35 @@ class Boundary:
         with self._lock:
             return bool(self._held) if thread_id is None else thread_id in self._held
 
-    def take(self, thread_id: str | None = None) -> list[Held]:
+    def take(self, thread_id: str | None = None) -> tuple[list[Held], list[Held]]:
         """Give out what is held, in the order in which it came, for the caller to store.
 
         Args:
             thread_id: The thread; None for all.
+
+        Returns:
+            All that was held, and what of it must be stored: without the checkpoints that newer ones have
+            replaced. The next one then follows the one before. Facts for the record are kept in any case.
         """
         with self._lock:
-            threads = [thread_id] if thread_id is not None else list(self._held)
+            threads = [*self._held] if thread_id is None else [thread_id]
             for thread in threads:
                 for run in self._runs.get(thread, {}).values():
                     run.is_precious = False
-            return [held for thread in threads for held in self._held.pop(thread, ())]
-
-    def thin(self, taken: Sequence[Held]) -> list[Held]:
-        """What must be stored of what was taken: without the checkpoints that newer ones have replaced.
-
-        The next checkpoint then follows the one before. What belongs to the record is kept in any case.
-        """
-        parents = _replaced(taken)
-        with self._lock:
-            for held in taken:
-                run = self._runs.get(held.thread_id, {}).get(held.namespace)
-                if run is not None and isinstance(held, HeldCheckpoint) and held.id in parents:
-                    run.left_out.add(held.id)
-        return [kept for held in taken if (kept := _without(held, parents)) is not None]
+            taken = [held for thread in threads for held in self._held.pop(thread, ())]
+            early = {thread: self._early.get(thread, ()) for thread in threads}
+            parents = _replaced(taken, early)
+            self._left_out.update(dict.fromkeys(parents))
+            for oldest in [*islice(self._left_out, max(0, len(self._left_out) - _REMEMBERED))]:
+                del self._left_out[oldest]
+        return taken, [kept for held in taken if (kept := _without(held, parents)) is not None]
 
     def put_back(self, taken: Sequence[Held]) -> None:
         """Hold again what was taken but could not be stored."""
         with self._lock:
+            for held in taken:
+                if isinstance(held, HeldCheckpoint):
+                    self._left_out.pop(held.id, None)
             for thread_id in {held.thread_id for held in taken}:
                 kept = [held for held in taken if held.thread_id == thread_id]
                 self._held[thread_id] = [*kept, *self._held.pop(thread_id, ())]
@@ -223,10 +231,12 @@ class Boundary:
             thread_id: The thread; None for all.
         """
         with self._lock:
-            if thread_id is None:
-                self._runs.clear()
-            else:
-                self._runs.pop(thread_id, None)
+            for thread in [*self._runs] if thread_id is None else [thread_id]:
+                self._forget(thread)
+
+    def _forget(self, thread_id: str) -> None:
+        self._runs.pop(thread_id, None)
+        self._early.pop(thread_id, None)
 
 
 def _following(values: Mapping[str, Any]) -> list[str]:
@@ -236,14 +246,14 @@ def _following(values: Mapping[str, Any]) -> list[str]:
     return [*branches, *sent, *([START] if START in values else [])]
 
 
-def _replaced(taken: Sequence[Held]) -> dict[str, str | None]:
+def _replaced(taken: Sequence[Held], early: Mapping[str, Collection[str]]) -> dict[str, str | None]:
     """The checkpoints that may be left out, and what their next ones follow instead."""
     pinned = {held.checkpoint_id for held in taken if isinstance(held, HeldWrites) and held.pins}
     checkpoints = [held for held in taken if isinstance(held, HeldCheckpoint)]
     followed = {held.parent for held in checkpoints}
     parents: dict[str, str | None] = {}
     for held in checkpoints:
-        if held.can_go and held.id in followed and held.id not in pinned:
+        if held.can_go and held.id in followed and held.id not in {*pinned, *early[held.thread_id]}:
             parents[held.id] = parents.get(held.parent or "", held.parent)
     return parents
 

@@ -79,7 +79,7 @@ class SaverConnection:
         self.lock = threading.RLock()
         self._closed = False
         self._is_reading = False
-        self._undo: list[Callable[[BaseException], None]] = []
+        self._undo: list[Callable[[], None]] = []
         self._process = os.getpid()
         # A thread of our own: the event loop's default threads may all be busy with slow tools.
         # One is enough, as the lock lets one operation in at a time.
@@ -105,10 +105,10 @@ class SaverConnection:
                 self._is_reading = not writing
                 yield cursor
                 self.sqlite.commit()
-            except BaseException as error:
+            except BaseException:
                 self.sqlite.rollback()
                 for undo in reversed(self._undo):
-                    undo(error)
+                    undo()
                 raise
             finally:
                 self._is_reading = False
@@ -119,12 +119,8 @@ class SaverConnection:
         """Whether a transaction is open that only reads. The caller holds the lock."""
         return self._is_reading
 
-    def on_rollback(self, undo: Callable[[BaseException], None]) -> None:
-        """Have something undone if the open transaction is rolled back. The caller is inside of it.
-
-        Args:
-            undo: Called with what was raised, the last one first.
-        """
+    def on_rollback(self, undo: Callable[[], None]) -> None:
+        """Have something undone if the open transaction is rolled back. The caller is inside of it."""
         self._undo.append(undo)
 
     def check(self) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 
-from turnflow.graph.saver_boundary import Held, HeldCheckpoint
+from turnflow.graph.saver_boundary import Held, HeldCheckpoint, Row
+
+MAX_BYTES = 10**9
+"""SQLite's limit for one value, in its default build (https://sqlite.org/limits.html)."""
 
 CREATE_RECORD = """CREATE TABLE IF NOT EXISTS turnflow_record (
     seq INTEGER PRIMARY KEY,
@@ -27,6 +30,36 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 _PUT_FACTS = """INSERT OR IGNORE INTO turnflow_record
 (thread_id, checkpoint_ns, task_id, idx, type, value) VALUES (?, ?, ?, ?, ?, ?)"""
+
+
+def check(held: Held) -> None:
+    """Refuse what SQLite would refuse later, when others would fail with it.
+
+    Raises:
+        sqlite3.DataError: A value is too long, or is no bytes.
+        UnicodeEncodeError: An id or a name holds half of a surrogate pair.
+    """
+    names, rows = _fields(held)
+    for name in names:
+        name.encode()
+    for *_, kind, value in rows:
+        if not isinstance(value, bytes):
+            raise sqlite3.DataError(
+                f"the serializer gave a {type(value).__name__} of kind {kind!r}, not bytes"
+            )
+        if len(value) > MAX_BYTES:
+            raise sqlite3.DataError(
+                f"a value of {len(value):,} bytes in thread {held.thread_id!r} is too long: SQLite takes "
+                f"{MAX_BYTES:,}; keep it elsewhere and store its name"
+            )
+
+
+def _fields(held: Held) -> tuple[list[str], list[Row]]:
+    """The names in a row, and what ends in a kind and a value."""
+    if isinstance(held, HeldCheckpoint):
+        return [held.thread_id, held.namespace, held.id, held.parent or ""], [held.row[:2]]
+    names = [held.thread_id, held.namespace, held.checkpoint_id, held.task_id, held.task_path]
+    return [*names, *(row[1] for row in held.rows)], [*held.rows, *held.facts]
 
 
 def insert(cursor: sqlite3.Cursor, held: Held) -> None:
