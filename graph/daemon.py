@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import Context, copy_context
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from turnflow.graph.cancel import CancelToken
@@ -30,23 +32,67 @@ class GivenUpError(Exception):
 
 
 def start(work: Callable[[], T]) -> Future[T]:
-    """Run `work` in a daemon thread of its own, with this thread's context variables.
+    """Run `work` in a daemon thread, with this thread's context variables.
 
-    Whatever it raises, `SystemExit` included, ends up in the future. The thread may be abandoned.
+    Whatever it raises, `SystemExit` included, ends up in the future. The thread may be abandoned: it does no
+    other work before this one ends.
     """
     future: Future[T] = Future()
-    context = copy_context()
-
-    def run() -> None:
-        try:
-            result = context.run(work)
-        except BaseException as error:  # noqa: BLE001 - the one who waits decides
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    threading.Thread(target=run, name="turnflow", daemon=True).start()
+    job = _Job(work, future, copy_context())
+    try:
+        _idle.pop().put(job)
+    except IndexError:
+        threading.Thread(target=_serve, args=(job,), name="turnflow", daemon=True).start()
     return future
+
+
+@dataclass(frozen=True)
+class _Job:
+    work: Callable[[], Any]
+    future: Future[Any]
+    context: Context
+
+    def run(self, jobs: _Jobs) -> bool:
+        """Do the work; whether the thread, to which `jobs` leads, stays for another job.
+
+        It is idle before anyone hears of the end, so that whoever waits for it can have the thread next.
+        """
+        try:
+            result = self.context.run(self.work)
+        except BaseException as error:  # noqa: BLE001 - the one who waits decides
+            stays = _offer(jobs)
+            self.future.set_exception(error)
+        else:
+            stays = _offer(jobs)
+            self.future.set_result(result)
+        return stays
+
+
+_Jobs = queue.SimpleQueue[_Job]
+_idle: list[_Jobs] = []
+"""Where threads without work wait for some. `append` and `pop` of a list need no lock."""
+
+_MOST_IDLE = 32
+
+
+def _offer(jobs: _Jobs) -> bool:
+    """Make a thread one of the idle ones, if there are not enough of them."""
+    if len(_idle) >= _MOST_IDLE:
+        return False
+    _idle.append(jobs)
+    return True
+
+
+def _serve(job: _Job) -> None:
+    """Do a job, then those that come: what a thread does."""
+    jobs: _Jobs = queue.SimpleQueue()
+    while job.run(jobs):
+        del job  # and with it what it worked on
+        job = jobs.get()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # a child has none of its parent's threads
 
 
 def run_coroutine(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -104,8 +150,13 @@ def wait_done(future: Future[Any], *, timeout: float | None, cancel: CancelToken
     _check_done(future, cancel)
 
 
-async def await_done(future: Future[Any], *, timeout: float | None, cancel: CancelToken | None) -> None:  # noqa: ASYNC109
-    """Wait, awaiting, until a future is done.
+async def await_done(
+    future: Future[Any] | asyncio.Task[Any],
+    *,
+    timeout: float | None,  # noqa: ASYNC109
+    cancel: CancelToken | None,
+) -> None:
+    """Wait, awaiting, until a future, or a task of this loop, is done.
 
     Raises:
         GivenUpError: `timeout` (seconds) is over, or the token was cancelled.
@@ -118,7 +169,10 @@ async def await_done(future: Future[Any], *, timeout: float | None, cancel: Canc
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(woken.set)
 
-    future.add_done_callback(lambda _: wake())
+    if isinstance(future, asyncio.Task):
+        future.add_done_callback(lambda _: woken.set())  # in this thread: the loop need not be woken
+    else:
+        future.add_done_callback(lambda _: wake())
     remove = cancel.on_cancel(wake) if cancel else None
     try:
         with suppress(TimeoutError):
@@ -130,25 +184,9 @@ async def await_done(future: Future[Any], *, timeout: float | None, cancel: Canc
     _check_done(future, cancel)
 
 
-def _check_done(future: Future[Any], cancel: CancelToken | None) -> None:
+def _check_done(future: Future[Any] | asyncio.Task[Any], cancel: CancelToken | None) -> None:
     if not future.done():
         raise GivenUpError(cancelled=cancel is not None and cancel.cancelled)
-
-
-def follow(task: asyncio.Task[T]) -> Future[T]:
-    """A future that is done when the task is, with its result or whatever it raised."""
-    future: Future[T] = Future()
-
-    def copy(done: asyncio.Task[T]) -> None:
-        if done.cancelled():
-            future.set_exception(asyncio.CancelledError())
-        elif error := done.exception():
-            future.set_exception(error)
-        else:
-            future.set_result(done.result())
-
-    task.add_done_callback(copy)
-    return future
 
 
 def is_being_cancelled() -> bool:

@@ -8,10 +8,11 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_type_hints
 
 from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as make_tool
+from langchain_core.tools.base import get_all_basemodel_annotations
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 
@@ -42,6 +43,15 @@ class RegisteredTool:
         schema, shown = self.tool.get_input_schema(), self.parameters.get("properties") or {}
         fields = schema.model_fields if issubclass(schema, BaseModel) else {}
         return frozenset(fields) - frozenset(shown)
+
+    @cached_property
+    def annotations(self) -> dict[str, Any]:
+        """Annotations of the function's parameters and of the schema's fields, by name."""
+        function = getattr(self.tool, "func", None) or getattr(self.tool, "coroutine", None)
+        hints = get_type_hints(function, include_extras=True) if function else {}
+        schema = self.tool.get_input_schema()
+        fields = get_all_basemodel_annotations(schema) if issubclass(schema, BaseModel) else {}
+        return {**hints, **fields}
 
     @property
     def parameters(self) -> dict[str, Any]:

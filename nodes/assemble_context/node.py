@@ -43,8 +43,9 @@ def _start(state: TurnState, run: NodeRun) -> Body[Update]:
     turn["unavailable"] = unavailable
     run.emitter(turn).emit("turn.started", input_id=turn["input_id"])
     said = yield from run.hook("on_turn_start", turn)
+    closed = close_open_calls(messages, old, resources.prompts)
     return {
-        "messages": close_open_calls(messages, old, resources.prompts),
+        **({"messages": closed} if closed else {}),
         "turn": _told(turn, "on_turn_start", said),
         "batch": NO_BATCH,
         "step": {},

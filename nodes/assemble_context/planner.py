@@ -61,11 +61,10 @@ def plan_context(plan: PlanInput) -> tuple[list[BaseMessage], Manifest]:
     """The messages of a request, and the manifest that says why they are there.
 
     Directives are merged into the last user message, so that roles alternate as strict providers want it.
-    The assistant's messages go back as the model wrote them, its think tags included.
     """
     shown = effective_messages(plan.messages, plan.folds, plan.fold_text)
     system = [SystemMessage(content=plan.system)] if plan.system else []
-    request = project([*system, *(_as_written(message) for message in shown)], plan.fillers)
+    request = project([*system, *shown], plan.fillers)
     told = SEPARATOR.join(directive["text"] for directive in plan.directives)
     if not plan.continuing and request and _is_plain_reply(request[-1]):
         request.append(HumanMessage(content=plan.fillers.go_on))
@@ -85,17 +84,6 @@ def plan_context(plan: PlanInput) -> tuple[list[BaseMessage], Manifest]:
 
 def _is_plain_reply(message: BaseMessage) -> bool:
     return isinstance(message, AIMessage) and not message.tool_calls
-
-
-def _as_written(message: BaseMessage) -> BaseMessage:
-    """An assistant message as the model wrote it; other messages as they are."""
-    own = message.additional_kwargs.get("turnflow") if isinstance(message, AIMessage) else None
-    if own is None:
-        return message
-    fields = {key: value for key, value in message.additional_kwargs.items() if key != "turnflow"}
-    return message.model_copy(
-        update={"content": own.get("raw") or message.content, "additional_kwargs": fields}
-    )
 
 
 def _tell(request: list[BaseMessage], text: str, *, apart: bool) -> None:

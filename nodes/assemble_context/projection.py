@@ -72,11 +72,9 @@ def project(messages: Iterable[BaseMessage], fillers: Fillers = FILLERS) -> list
 
 def _plain(message: BaseMessage) -> BaseMessage:
     """The message in one of the four roles, with clean content and no fields that a provider may not know."""
-    content, message_id = clean_content(message.content), message.id
     if isinstance(message, AIMessage):
-        fields = message.additional_kwargs
-        kept = {name: fields[name] for name in REASONING_FIELDS if name in fields}
-        return AIMessage(content, id=message_id, tool_calls=message.tool_calls, additional_kwargs=kept)
+        return _plain_reply(message)
+    content, message_id = clean_content(message.content), message.id
     if isinstance(message, ToolMessage):
         return ToolMessage(content, tool_call_id=message.tool_call_id, name=message.name, id=message_id)
     if isinstance(message, SystemMessage) or _has_role(message, "system", "developer"):
@@ -86,6 +84,16 @@ def _plain(message: BaseMessage) -> BaseMessage:
     if isinstance(message, FunctionMessage):
         return AIMessage(content="")
     return HumanMessage(content, id=message_id, name=message.name and storable(message.name))
+
+
+def _plain_reply(message: AIMessage) -> AIMessage:
+    """The assistant's message as the model wrote it, its think tags included."""
+    fields = message.additional_kwargs
+    written = (fields.get("turnflow") or {}).get("raw") or message.content
+    kept = {name: fields[name] for name in REASONING_FIELDS if name in fields}
+    return AIMessage(
+        clean_content(written), id=message.id, tool_calls=message.tool_calls, additional_kwargs=kept
+    )
 
 
 def _has_role(message: BaseMessage, *roles: str) -> bool:
@@ -141,8 +149,15 @@ def _group(
         name = safe_tool_name(call["name"])
         calls.append({**call, "id": call_id, "name": name, "args": storable_json(call["args"])})
         content = result.content or fillers.no_output
-        answers.append(result.model_copy(update={"tool_call_id": call_id, "name": name, "content": content}))
-    return [message.model_copy(update={"tool_calls": calls}), *answers]
+        answers.append(_with(result, tool_call_id=call_id, name=name, content=content))
+    return [_with(message, tool_calls=calls), *answers]
+
+
+def _with(message: BaseMessage, **fields: Any) -> BaseMessage:
+    """The message with these fields; no copy where it has them already."""
+    if all(getattr(message, name) == value for name, value in fields.items()):
+        return message
+    return message.model_copy(update=fields)
 
 
 def _free_id(call_id: str, taken: set[str]) -> str:

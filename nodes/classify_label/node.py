@@ -80,7 +80,9 @@ def _settled(state: TurnState, decision: dict[str, Any]) -> Update:
         turn["degradations"] = [*turn["degradations"], "provider_error"]
     if decision["kind"] == "intermediate":
         turn |= {"phase": "finish", "finish_cause": decision["key"]}
-    update: Update = {"decision": decision, "step": _slim(step), "turn": turn}
+    update: Update = {"decision": decision, "step": _slim(step)}
+    if turn != state["turn"]:
+        update["turn"] = turn
     if message:
         _announce(message, step)
         update["messages"] = [message]

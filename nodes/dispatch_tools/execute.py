@@ -65,20 +65,19 @@ class ToolRun:
 
     async def acall(self) -> ToolEnd:
         """Run it, awaiting."""
-        task: asyncio.Task[ToolEnd] | None = None
+        running: Future[ToolEnd] | asyncio.Task[ToolEnd]
         if has_async(self._tool):
-            task = asyncio.get_running_loop().create_task(self._ainvoke())
-            future = daemon.follow(task)
+            running = asyncio.get_running_loop().create_task(self._ainvoke())
         else:
-            future = daemon.start(self._invoke)
+            running = daemon.start(self._invoke)
         try:
-            await daemon.await_done(future, timeout=self._timeout, cancel=self._cancel)
+            await daemon.await_done(running, timeout=self._timeout, cancel=self._cancel)
         except daemon.GivenUpError as error:
             return ToolEnd(given_up=error)
         finally:
-            if task is not None:
-                task.cancel()
-        return future.result()
+            if isinstance(running, asyncio.Task):
+                running.cancel()
+        return running.result()
 
     def _invoke(self) -> ToolEnd:
         try:

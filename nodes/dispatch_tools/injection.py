@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin
 
-from langchain_core.tools import BaseTool
-from langchain_core.tools.base import get_all_basemodel_annotations
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
-from pydantic import BaseModel
 
 from turnflow.graph.events import Emitter
 from turnflow.graph.flow import NodeRun
 from turnflow.graph.langgraph_access import read_state
+from turnflow.graph.tool_registry import RegisteredTool
 
 
-def inject(tool: BaseTool, call_id: str, run: NodeRun, emitter: Emitter) -> dict[str, Any]:
+def inject(tool: RegisteredTool, call_id: str, run: NodeRun, emitter: Emitter) -> dict[str, Any]:
     """The arguments that the host gives this tool.
 
     Raises:
         ValueError: The tool wants a store and the graph has none.
     """
     given: dict[str, Any] = {}
-    for name, annotation in _annotations(tool).items():
+    for name, annotation in tool.annotations.items():
         marker = _marker(annotation)
         if marker is ToolRuntime:
             given[name] = _runtime(call_id, run, emitter)
@@ -33,13 +31,6 @@ def inject(tool: BaseTool, call_id: str, run: NodeRun, emitter: Emitter) -> dict
                 raise ValueError("the tool needs a store: pass store= to build_turn_graph")
             given[name] = run.runtime.store
     return given
-
-
-def _annotations(tool: BaseTool) -> dict[str, Any]:
-    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
-    hints = get_type_hints(function, include_extras=True) if function else {}
-    schema = tool.get_input_schema()
-    return {**hints, **get_all_basemodel_annotations(schema)} if issubclass(schema, BaseModel) else hints
 
 
 def _marker(annotation: Any) -> Any:

@@ -74,7 +74,7 @@ def _run_tool(
     timeout = registered.policy.timeout or resources.settings.tool_timeout
     max_chars = registered.policy.max_result_chars or resources.settings.max_result_chars
     try:
-        arguments = {**call["args"], **inject(registered.tool, call["id"], run, emitter)}
+        arguments = {**call["args"], **inject(registered, call["id"], run, emitter)}
     except Exception as error:  # noqa: BLE001 - a tool's annotations can raise anything
         return _ended(ToolEnd(error=error), timeout, max_chars, run)
     request = {"type": "tool_call", "id": call["id"], "name": registered.name, "args": arguments}

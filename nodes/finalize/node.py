@@ -35,7 +35,7 @@ def finalize(state: TurnState, run: NodeRun) -> Body[Update]:
     emitter.emit("turn.ended", outcome=outcome, answer=answer)
     yield from run.hook("on_turn_end", turn, outcome=outcome, answer=answer)
     return {
-        "messages": messages,
+        **({"messages": messages} if messages else {}),
         "answer": answer,
         "outcome": outcome,
         "turn": {**turn, "phase": "ended", "directives": []},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -38,6 +39,18 @@ for number in range(200):
 print("woken")
 """
 
+FORKED = """
+import os
+from turnflow.graph import daemon
+
+daemon.start(int).result(10)
+child = os.fork()
+if child == 0:
+    print(daemon.start(lambda: "in the child").result(10), flush=True)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
 
 def test_work_sees_the_callers_context_variables() -> None:
     token = NAME.set("ann")
@@ -50,6 +63,24 @@ def test_work_sees_the_callers_context_variables() -> None:
 def test_what_work_sets_stays_in_its_thread() -> None:
     daemon.start(lambda: NAME.set("bob")).result(10)
     assert NAME.get() == "nobody"
+
+
+def test_a_thread_works_again_and_an_abandoned_one_holds_up_nobody() -> None:
+    thread = daemon.start(threading.get_ident).result(10)
+    assert {daemon.start(threading.get_ident).result(10) for _ in range(20)} == {thread}
+    go_on = threading.Event()
+    abandoned = daemon.start(lambda: go_on.wait(10) and threading.get_ident())
+    assert daemon.start(threading.get_ident).result(10) != thread
+    go_on.set()
+    assert abandoned.result(10) == thread
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_work_goes_on_in_a_forked_process() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.returncode) == ("in the child\n", 0), done.stderr
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])
