@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langgraph.types import StateSnapshot
 from rich.console import Console
 from typing_extensions import TypedDict
 
 from turnflow import TurnGraph, TurnSaver, build_turn_graph
 from turnflow.apps.command_line.plain import plain
+from turnflow.graph.run import is_unfinished
 
 MAX_SHOWN = 60
 
@@ -43,7 +45,7 @@ def list_threads(saver: TurnSaver, limit: int) -> Iterator[ThreadInfo]:
         yield {
             "thread_id": thread_id,
             "last_active": snapshot.created_at,
-            "status": (snapshot.values.get("outcome") or {}).get("status") or "unfinished",
+            "status": _status(snapshot),
             "messages": len(messages),
             "last_user_message": str(said[-1].text) if said else "",
         }
@@ -62,6 +64,12 @@ def checked_id(thread_id: str) -> str:
     except UnicodeEncodeError:
         raise ValueError("the thread's id is not UTF-8 text") from None
     return thread_id
+
+
+def _status(snapshot: StateSnapshot) -> str:
+    """The last turn's; its outcome may still be that of the turn before while the turn runs elsewhere."""
+    status = (snapshot.values.get("outcome") or {}).get("status")
+    return "unfinished" if not status or is_unfinished(snapshot) else str(status)
 
 
 def last_thread(saver: TurnSaver) -> str:
