@@ -32,7 +32,7 @@ from turnflow import TurnContext, TurnHooks, arun_turn, build_turn_graph, open_s
 from turnflow.graph import saver as saver_module
 from turnflow.graph.run import is_unfinished
 from turnflow.graph.saver import TurnSaver
-from turnflow.graph.saver_boundary import Boundary, Held, HeldCheckpoint, HeldWrites, can_go
+from turnflow.graph.saver_boundary import REPEATABLE_NODES, Boundary, Held, HeldCheckpoint, HeldWrites, can_go
 from turnflow.graph.saver_rows import insert
 from turnflow.graph.state import LAYOUT, SNAPSHOT_EVERY
 
@@ -217,6 +217,11 @@ def test_late_writes_of_a_checkpoint_that_was_left_out_bring_their_facts_alone()
     _, (late,) = boundary.take("t")
     assert isinstance(late, HeldWrites)
     assert (late.rows, late.facts) == ((), [()])
+
+
+def test_every_node_is_known_to_cost_something_or_nothing() -> None:
+    nodes = {node for node in build_turn_graph("unused").nodes if node != START}
+    assert nodes == REPEATABLE_NODES | {"call_llm", "dispatch_tools"}
 
 
 def test_what_may_go() -> None:
