@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
-from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.utils import search_where
 
-from turnflow.graph.saver_boundary import Boundary, Held, HeldCheckpoint, HeldWrites, can_go
+from turnflow.graph.saver_boundary import Boundary, HeldCheckpoint, HeldWrites
 from turnflow.graph.saver_connection import SaverConnection, SaverError, Synchronous
-from turnflow.graph.saver_rows import check, insert
-from turnflow.graph.state import RECORD, TRANSCRIPT
+from turnflow.graph.saver_rows import checkpoint_rows, insert, write_rows
 
 if TYPE_CHECKING:
     import os
@@ -129,7 +126,6 @@ class TurnSaver(SqliteSaver):
     def delete_thread(self, thread_id: str) -> None:
         """Remove all that belongs to a thread."""
         with self.lock:
-            self._boundary.take(thread_id)
             self._boundary.forget(thread_id)
             with self.cursor() as cursor:
                 cursor.execute("DELETE FROM turnflow_record WHERE thread_id = ?", (thread_id,))
@@ -233,46 +229,14 @@ class TurnSaver(SqliteSaver):
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
     ) -> tuple[HeldCheckpoint, bool]:
         self._connection.check()
-        configurable, source = config["configurable"], metadata.get("source")
-        values = checkpoint["channel_values"]
-        if RECORD in values:
-            # Only the writes to this channel count; they are in the record.
-            values = {name: value for name, value in values.items() if name != RECORD}
-            checkpoint = {**checkpoint, "channel_values": values}
-        described = json.dumps(get_checkpoint_metadata(config, metadata), ensure_ascii=False)
-        held = HeldCheckpoint(
-            thread_id=str(configurable["thread_id"]),
-            namespace=configurable["checkpoint_ns"],
-            id=checkpoint["id"],
-            parent=configurable.get("checkpoint_id"),
-            row=(*self.serde.dumps_typed(checkpoint), described.encode("utf-8", "ignore")),
-            can_go=can_go(values, source),
-        )
-        check(held)
-        return held, self._boundary.add_checkpoint(held, values, source)
+        held = checkpoint_rows(config, checkpoint, metadata, self.serde)
+        return held, self._boundary.add_checkpoint(held, checkpoint["channel_values"], metadata.get("source"))
 
     def _hold_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> tuple[HeldWrites, bool]:
         self._connection.check()
-        configurable, dump = config["configurable"], self.serde.dumps_typed
-        facts = next((value for channel, value in writes if channel == RECORD), ())
-        held = HeldWrites(
-            thread_id=str(configurable["thread_id"]),
-            namespace=str(configurable["checkpoint_ns"]),
-            checkpoint_id=str(configurable["checkpoint_id"]),
-            task_id=task_id,
-            task_path=task_path,
-            rows=[
-                (WRITES_IDX_MAP.get(channel, index), channel, *dump(value))
-                for index, (channel, value) in enumerate(writes)
-                if channel != RECORD
-            ],
-            facts=[(index, *dump(fact)) for index, fact in enumerate(facts)],
-            replaces=all(channel in WRITES_IDX_MAP for channel, _ in writes),
-            pins=any(channel == TRANSCRIPT and value != [] for channel, value in writes),
-        )
-        check(held)
+        held = write_rows(config, writes, task_id, task_path, self.serde)
         return held, self._boundary.add_writes(held, writes)
 
     def _store(self, thread_id: str | None = None) -> None:
@@ -282,15 +246,9 @@ class TurnSaver(SqliteSaver):
                 return  # another call has stored it with its own, or the reader began before it came
             with self.cursor() as cursor:
                 taken, kept = self._boundary.take(thread_id)
-                self._connection.on_rollback(lambda: self._not_stored(taken))
+                self._connection.on_rollback(lambda: self._boundary.put_back(taken))
                 for held in kept:
                     insert(cursor, held)
-
-    def _not_stored(self, taken: Sequence[Held]) -> None:
-        """Hold it again, for the next operation to store."""
-        self._boundary.put_back(taken)
-        for held in taken:
-            self._boundary.forget(held.thread_id)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Async twin of `get_tuple`."""

@@ -175,6 +175,8 @@ class Boundary:
                 return True
             if any(channel in WRITES_IDX_MAP for channel, _ in writes):
                 del runs[held.namespace]  # an error, a pause or an answer: the run may end here
+                if not runs:
+                    del self._runs[held.thread_id]
                 return True
             if held.checkpoint_id != run.tip:
                 return False
@@ -209,34 +211,39 @@ class Boundary:
             taken = [held for thread in threads for held in self._held.pop(thread, ())]
             early = {thread: self._early.get(thread, ()) for thread in threads}
             parents = _replaced(taken, early)
+            self._arrived(taken)
             self._left_out.update(dict.fromkeys(parents))
             for oldest in [*islice(self._left_out, max(0, len(self._left_out) - _REMEMBERED))]:
                 del self._left_out[oldest]
         return taken, [kept for held in taken if (kept := _without(held, parents)) is not None]
 
     def put_back(self, taken: Sequence[Held]) -> None:
-        """Hold again what was taken but could not be stored."""
+        """Hold again what was taken but could not be stored; nothing is known of its runs any more."""
         with self._lock:
             for held in taken:
+                self._runs.pop(held.thread_id, None)
                 if isinstance(held, HeldCheckpoint):
+                    # What came before it may be stored already, so it stays.
+                    self._early.setdefault(held.thread_id, set()).add(held.id)
                     self._left_out.pop(held.id, None)
             for thread_id in {held.thread_id for held in taken}:
                 kept = [held for held in taken if held.thread_id == thread_id]
                 self._held[thread_id] = [*kept, *self._held.pop(thread_id, ())]
 
-    def forget(self, thread_id: str | None = None) -> None:
-        """Take nothing for granted about a thread's runs: what they store next is stored at once.
-
-        Args:
-            thread_id: The thread; None for all.
-        """
+    def forget(self, thread_id: str) -> None:
+        """Drop a thread that is deleted, with all that is held for it."""
         with self._lock:
-            for thread in [*self._runs] if thread_id is None else [thread_id]:
-                self._forget(thread)
+            for known in (self._held, self._runs, self._early):
+                known.pop(thread_id, None)
 
-    def _forget(self, thread_id: str) -> None:
-        self._runs.pop(thread_id, None)
-        self._early.pop(thread_id, None)
+    def _arrived(self, taken: Sequence[Held]) -> None:
+        """Checkpoints whose early writes need not be remembered any more."""
+        for held in taken:
+            early = self._early.get(held.thread_id)
+            if early and isinstance(held, HeldCheckpoint):
+                early.discard(held.id)
+                if not early:
+                    del self._early[held.thread_id]
 
 
 def _following(values: Mapping[str, Any]) -> list[str]:

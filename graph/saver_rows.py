@@ -1,10 +1,18 @@
-"""The statements that store what a saver held, in LangGraph's tables and in the record (docs/storage.md)."""
+"""Rows of LangGraph's tables and of the record: how they are made, and stored (docs/storage.md)."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Sequence
+from typing import Any
 
-from turnflow.graph.saver_boundary import Held, HeldCheckpoint, Row
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata, get_checkpoint_metadata
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from turnflow.graph.saver_boundary import Held, HeldCheckpoint, HeldWrites, Row, can_go
+from turnflow.graph.state import RECORD, TRANSCRIPT
 
 MAX_BYTES = 10**9
 """SQLite's limit for one value, in its default build (https://sqlite.org/limits.html)."""
@@ -32,7 +40,68 @@ _PUT_FACTS = """INSERT OR IGNORE INTO turnflow_record
 (thread_id, checkpoint_ns, task_id, idx, type, value) VALUES (?, ?, ?, ?, ?, ?)"""
 
 
-def check(held: Held) -> None:
+def checkpoint_rows(
+    config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, serde: SerializerProtocol
+) -> HeldCheckpoint:
+    """Make a checkpoint's row; the arguments are those of a saver's `put`.
+
+    Raises:
+        sqlite3.DataError: A value is too long, or is no bytes.
+        UnicodeEncodeError: An id holds half of a surrogate pair.
+    """
+    configurable, values = config["configurable"], checkpoint["channel_values"]
+    if RECORD in values:
+        # Only the writes to this channel count; they are in the record.
+        values = {name: value for name, value in values.items() if name != RECORD}
+        checkpoint = {**checkpoint, "channel_values": values}
+    described = json.dumps(get_checkpoint_metadata(config, metadata), ensure_ascii=False)
+    held = HeldCheckpoint(
+        thread_id=str(configurable["thread_id"]),
+        namespace=configurable["checkpoint_ns"],
+        id=checkpoint["id"],
+        parent=configurable.get("checkpoint_id"),
+        row=(*serde.dumps_typed(checkpoint), described.encode("utf-8", "ignore")),
+        can_go=can_go(values, metadata.get("source")),
+    )
+    _check(held)
+    return held
+
+
+def write_rows(
+    config: RunnableConfig,
+    writes: Sequence[tuple[str, Any]],
+    task_id: str,
+    task_path: str,
+    serde: SerializerProtocol,
+) -> HeldWrites:
+    """Make the rows of what a task wrote; the arguments are those of a saver's `put_writes`.
+
+    Raises:
+        sqlite3.DataError: A value is too long, or is no bytes.
+        UnicodeEncodeError: An id or a channel's name holds half of a surrogate pair.
+    """
+    configurable, dump = config["configurable"], serde.dumps_typed
+    facts = next((value for channel, value in writes if channel == RECORD), ())
+    held = HeldWrites(
+        thread_id=str(configurable["thread_id"]),
+        namespace=str(configurable["checkpoint_ns"]),
+        checkpoint_id=str(configurable["checkpoint_id"]),
+        task_id=task_id,
+        task_path=task_path,
+        rows=[
+            (WRITES_IDX_MAP.get(channel, index), channel, *dump(value))
+            for index, (channel, value) in enumerate(writes)
+            if channel != RECORD
+        ],
+        facts=[(index, *dump(fact)) for index, fact in enumerate(facts)],
+        replaces=all(channel in WRITES_IDX_MAP for channel, _ in writes),
+        pins=any(channel == TRANSCRIPT and value != [] for channel, value in writes),
+    )
+    _check(held)
+    return held
+
+
+def _check(held: Held) -> None:
     """Refuse what SQLite would refuse later, when others would fail with it.
 
     Raises:

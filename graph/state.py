@@ -18,8 +18,8 @@ LAYOUT = "turnflow/1"
 TRANSCRIPT = "messages"
 """The delta channel."""
 
-RECORD = "record"
-"""The channel whose writes the saver moves to the record (docs/storage.md)."""
+RECORD = "turnflow_record"
+"""The channel whose writes the saver moves to the record; no other graph has one of this name."""
 
 SNAPSHOT_EVERY = 50
 """Updates of the transcript after which the delta channel stores it whole."""
@@ -67,6 +67,6 @@ class TurnState(TypedDict, total=False):
     decision: dict[str, Any]
     batch: Annotated[dict[str, Any], merge_batch]
     view: Annotated[dict[str, Any], UntrackedValue(dict, guard=False)]
-    record: Annotated[list[dict[str, Any]], EphemeralValue(list, guard=False)]
+    turnflow_record: Annotated[list[dict[str, Any]], EphemeralValue(list, guard=False)]
     answer: str
     outcome: dict[str, Any]

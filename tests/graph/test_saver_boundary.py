@@ -162,7 +162,7 @@ def test_a_checkpoint_that_follows_another_is_not_held() -> None:
     boundary = begun()
     assert boundary.add_checkpoint(checkpoint("2", "elsewhere"), before("classify_label"), "loop")
     assert not boundary.add_checkpoint(checkpoint("3", "2"), before("classify_label"), "loop")
-    boundary.forget()
+    boundary.forget("t")
     assert boundary.add_checkpoint(checkpoint("4", "3"), before("classify_label"), "loop")
 
 
@@ -179,7 +179,7 @@ def test_replaced_checkpoints_are_left_out_with_their_writes_but_not_with_their_
     gone = [checkpoint("2", "1", can_go=True), checkpoint("3", "2", can_go=True)]
     silent, telling = task_writes("2", "repair"), task_writes("3", "repair", facts=1)
 
-    boundary.put_back([kept, *gone, silent, telling, last])
+    boundary._held["t"] = [kept, *gone, silent, telling, last]
     _, thinned = boundary.take("t")
 
     assert [held.id for held in thinned if isinstance(held, HeldCheckpoint)] == ["1", "4"]
@@ -204,6 +204,28 @@ def test_a_checkpoint_stays_whose_part_of_the_transcript_came_before_it() -> Non
     boundary.add_checkpoint(checkpoint("3", "2"), before("finalize"), "loop")
     _, thinned = boundary.take("t")
     assert [held.id for held in thinned if isinstance(held, HeldCheckpoint)] == ["2", "3"]
+
+
+def test_a_checkpoint_that_failed_to_be_stored_stays() -> None:
+    boundary = begun()
+    assert boundary.add_writes(task_writes("2", "classify_label", pins=True), [])
+    boundary.take("t")
+    boundary.add_checkpoint(checkpoint("2", "1", can_go=True), before("classify_label"), "loop")
+    taken, _ = boundary.take("t")
+    boundary.put_back(taken)
+    boundary.add_checkpoint(checkpoint("3", "2"), before("finalize"), "loop")
+    _, thinned = boundary.take("t")
+    assert [held.id for held in thinned if isinstance(held, HeldCheckpoint)] == ["2", "3"]
+
+
+def test_nothing_is_remembered_of_a_thread_whose_turn_has_ended() -> None:
+    boundary = begun()
+    assert boundary.add_writes(task_writes("2", "finalize"), [])
+    boundary.take("t")
+    boundary.add_checkpoint(checkpoint("2", "1", can_go=True), before("finalize"), "loop")
+    assert boundary.add_checkpoint(checkpoint("3", "2"), before(), "loop")
+    boundary.take("t")
+    assert (boundary._held, boundary._runs, boundary._early) == ({}, {}, {})
 
 
 def test_late_writes_of_a_checkpoint_that_was_left_out_bring_their_facts_alone() -> None:
@@ -231,6 +253,20 @@ def test_what_may_go() -> None:
     assert not can_go(before("assemble_context", messages=[]), "loop")
     assert not can_go(before(), "loop")
     assert not can_go({"branch:to:assemble_context": None, "turn": "left"}, "loop")
+
+
+def test_another_graphs_record_is_its_own(saver: TurnSaver) -> None:
+    class Kept(TypedDict):
+        record: list[str]
+        turn: str
+
+    builder = StateGraph(Kept)
+    builder.add_node("assemble_context", lambda _: {"record": ["a", "b"]})
+    builder.add_edge(START, "assemble_context")
+    graph = builder.compile(checkpointer=saver)
+    graph.invoke({"turn": "left", "record": []}, thread("t"))
+    assert graph.get_state(thread("t")).values == {"turn": "left", "record": ["a", "b"]}
+    assert list(saver.read_record("t")) == []
 
 
 def test_what_was_put_back_comes_first() -> None:
