@@ -36,7 +36,8 @@ def provider() -> Iterator[FakeProvider]:
     painted = {"when": {"last_role": "tool"}, **says("Blue."), "forever": True}
     with FakeProvider({"steps": [paint, painted, {**says(HELLO), "forever": True}]}) as provider:
         yield provider
-    provider.assert_clean()
+    # Where tests run in several processes, each has a provider of its own and plays a part of the steps.
+    provider.allow("steps_left").assert_clean()
 
 
 @pytest.fixture(scope="module")

@@ -278,9 +278,9 @@ def test_assembly_takes_linear_time() -> None:
     def seconds(count: int) -> float:
         deltas = [delta(None, None, "f", '{"x":"'), *[delta(None, None, "f", "}{")] * count]
         deltas += [delta(0, "a", "f", "{}")] * count
-        start = time.perf_counter()
+        start = time.thread_time()
         assemble(deltas)
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     limit = 5 * min(seconds(5_000) for _ in range(3)) + 0.02
     assert any(seconds(20_000) <= limit for _ in range(5))

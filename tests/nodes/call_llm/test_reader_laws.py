@@ -171,9 +171,9 @@ HOSTILE = {
 def test_time_is_linear(hostile: str, feed: Callable[[str], Sequence[str]], length: int) -> None:
     def seconds(length: int) -> float:
         chunks = feed("<think>a</think>" + hostile * (length // len(hostile)))
-        start = time.perf_counter()
+        start = time.thread_time()
         read(chunks)
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     short = min(seconds(length // 4) for _ in range(3))
     # Four times the text takes four times as long; a few milliseconds are lost to the machine.
@@ -185,10 +185,10 @@ def test_a_megabyte_of_nested_thoughts_is_read_in_linear_time() -> None:
     def seconds(length: int) -> float:
         depth = length // 15
         chunks = ["<think>" * depth + "</think>" * depth + "a"]
-        start = time.perf_counter()
+        start = time.thread_time()
         _, reply = read(chunks)
         assert reply["text"] == "a"
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     limit = 5 * min(seconds(250_000) for _ in range(3)) + 0.02
     assert any(seconds(1_000_000) <= limit for _ in range(5))
