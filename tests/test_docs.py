@@ -65,7 +65,8 @@ def endpoint() -> Iterator[str]:
     ]
     with FakeProvider({"steps": steps}) as provider:
         yield provider.base_url
-    provider.assert_clean()
+    # Where tests run in several processes, each has a provider of its own and plays a part of the steps.
+    provider.allow("steps_left").assert_clean()
 
 
 def anchors(page: Path) -> set[str]:
