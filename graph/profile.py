@@ -17,6 +17,10 @@ REASONING_FIELDS = ("reasoning_content", "reasoning")
 """Fields beside the content in which providers send reasoning."""
 
 
+Dialect = Literal["hermes", "deepseek", "deepseek_tokens", "json"]
+"""A way to write tool calls as text (docs/protocols.md)."""
+
+
 class ProviderProfile(BaseModel):
     """What a provider or a model can do and how it wants to be spoken to (docs/providers.md).
 
@@ -27,7 +31,15 @@ class ProviderProfile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     native_tools: bool = True
-    """The model takes `tools` in the request. If False, no tools are offered."""
+    """The model takes `tools` in the request. If False, they are offered as text (`text_dialects`)."""
+    text_dialects: tuple[Dialect, ...] | None = None
+    """How tool calls that are written as text look, the first being the one that the model is told to write.
+    None: `hermes` where the model takes no tools, nothing where it does. Empty: calls are never read from
+    text."""
+    json_schema: bool = False
+    """The endpoint holds a reply to a JSON schema (`response_format`)."""
+    grammar: bool = False
+    """The endpoint holds a reply to a grammar (`grammar`, in llama.cpp's GBNF)."""
     think_tags: tuple[str, ...] = THINK_TAGS
     """Tag names, in any case, that hold a thought inside the content channel."""
     starts_thinking: bool = False
@@ -39,6 +51,12 @@ class ProviderProfile(BaseModel):
     (`max_completion_tokens`), and `max_tokens` elsewhere."""
     request_parameters: dict[str, Any] = Field(default_factory=dict)
     """Further parameters for every request, as the provider's API names them."""
+
+    def dialects(self, *, refused: bool = False) -> tuple[Dialect, ...]:
+        """The dialects that are read, if the provider took tools or `refused` them."""
+        if self.text_dialects is not None:
+            return self.text_dialects
+        return ("hermes",) if refused or not self.native_tools else ()
 
     @field_validator("think_tags")
     @classmethod

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from turnflow.graph.strict_json import read_object
 from turnflow.nodes.dispatch_tools.problems import Problem, check_arguments, required_names
-from turnflow.nodes.dispatch_tools.strict_json import read_object
 
 
 @dataclass(frozen=True)

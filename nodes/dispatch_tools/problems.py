@@ -13,7 +13,7 @@ from jsonschema.validators import extend
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from turnflow.nodes.dispatch_tools.shown import MAX_SHOWN, cut, shown
+from turnflow.graph.shown import MAX_SHOWN, cut, shown
 
 _MAX_PROBLEMS = 1000
 _MAX_LINES = 10

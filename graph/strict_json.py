@@ -15,7 +15,7 @@ from typing import Any
 
 import json_repair
 
-from turnflow.nodes.dispatch_tools.shown import cut, shown
+from turnflow.graph.shown import cut, shown
 
 _MAX_DEPTH = 100
 """Brackets inside each other that are read: what checks and records arguments recurses."""
