@@ -6,7 +6,8 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import lru_cache
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import openai
@@ -21,8 +22,9 @@ from langgraph.store.base import BaseStore
 from turnflow.graph.context import TurnContext
 from turnflow.graph.flow import turn_node
 from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.protocol import JsonProtocol, LabelProtocol, ProtocolName, as_protocol
 from turnflow.graph.resources import ChatModel, Registries, Tool, TurnResources
-from turnflow.graph.routes import AfterAssemble, AfterClassify, after_assemble, after_classify
+from turnflow.graph.routes import after_assemble, after_classify
 from turnflow.graph.settings import TurnSettings
 from turnflow.graph.state import TurnInput, TurnOutput, TurnState
 from turnflow.graph.tool_policy import ToolPolicy
@@ -37,16 +39,14 @@ from turnflow.prompts import Prompts
 
 TurnGraph = CompiledStateGraph[TurnState, TurnContext, TurnInput, TurnOutput]
 
-PROTOCOLS = ("native",)
-
 
 def build_turn_graph(
     model: ChatModel | str | None = None,
     tools: Sequence[Tool] = (),
     *,
     policies: Mapping[str, ToolPolicy | Mapping[str, Any]] | None = None,
-    protocol: str = "native",
-    behaviour: str = "chat",
+    protocol: ProtocolName | LabelProtocol | JsonProtocol | None = None,
+    behaviour: str | Path = "chat",
     instructions: str = "",
     provider_profile: ProviderProfile | Mapping[str, Any] | None = None,
     settings: TurnSettings | Mapping[str, Any] | None = None,
@@ -65,8 +65,11 @@ def build_turn_graph(
             (`OPENAI_BASE_URL`, `OPENAI_API_KEY`). None: `TurnContext.model`, else `TURNFLOW_MODEL`.
         tools: LangChain tools, or typed functions with a docstring.
         policies: `ToolPolicy` (or its fields) by tool name.
-        protocol: How a reply says what it wants; `native` are the provider's tool calls.
-        behaviour: Name of a behaviour in `prompts`; its text is the system prompt.
+        protocol: How a reply says what it wants: `native` tool calls of the provider, a `label` on the first
+            line, a `json` decision, or a protocol of one's own (docs/protocols.md). None: as the behaviour
+            says.
+        behaviour: Name of a behaviour in `prompts`, or the path of a file of one's own (docs/prompts.md); its
+            text begins the system prompt.
         instructions: The caller's own instructions, in the system prompt behind the behaviour's text.
         provider_profile: What the provider can do; None takes the model's own, else the defaults.
         settings: Limits and switches.
@@ -77,8 +80,8 @@ def build_turn_graph(
     Raises:
         ValueError: An argument is wrong; the text names it and the mend.
     """
-    if protocol not in PROTOCOLS:
-        raise ValueError(f"protocol {protocol!r} is not one of: {', '.join(PROTOCOLS)}")
+    if protocol is not None:
+        as_protocol(protocol)
     _check(model, tools, policies, instructions)
     resources = TurnResources(
         make_model=_make_model,
@@ -88,10 +91,11 @@ def build_turn_graph(
         policies=dict(policies or {}),
         settings=TurnSettings.model_validate(settings or {}),
         given_profile=None if provider_profile is None else ProviderProfile.model_validate(provider_profile),
-        behaviour=behaviour,
+        behaviour_name=behaviour,
+        given_protocol=protocol,
         instructions=instructions,
     )
-    resources.prompts.behaviour(behaviour)
+    resources.prompts.behaviour(behaviour)  # refuses one that does not exist
     registry = resources.registries.of(resources.tools, resources.policies, resources.settings)
     registry.check_policies(resources.policies)
     return _joined(resources).compile(checkpointer=checkpointer, store=store, name=name)
@@ -131,9 +135,9 @@ def _joined(resources: TurnResources) -> StateGraph[TurnState, TurnContext, Turn
     for node, body in bodies.items():
         graph.add_node(node, turn_node(node, body, resources))
     graph.add_edge(START, "assemble_context")
-    graph.add_conditional_edges("assemble_context", after_assemble, list(get_args(AfterAssemble)))
+    graph.add_conditional_edges("assemble_context", after_assemble, after_assemble.path_map)
     graph.add_edge("call_llm", "classify_label")
-    graph.add_conditional_edges("classify_label", after_classify, list(get_args(AfterClassify)))
+    graph.add_conditional_edges("classify_label", after_classify, after_classify.path_map)
     graph.add_edge("repair", "assemble_context")
     # The join: a conditional edge out of parallel tasks would run once for each and see its writes alone.
     graph.add_edge("dispatch_tools", "assemble_context")

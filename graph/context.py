@@ -11,6 +11,7 @@ from pydantic import ConfigDict
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from turnflow.graph.cancel import CancelToken
+from turnflow.graph.protocol import PROTOCOL_NAMES, as_protocol
 from turnflow.graph.settings import TurnSettings
 
 Hook = Callable[[dict[str, Any]], Any]
@@ -48,6 +49,9 @@ class TurnHooks:
                 raise ValueError(f"hook {each.name} is a function, not {hook!r}")
 
 
+_PROTOCOL_SCHEMA = {"anyOf": [{"type": "string", "enum": list(PROTOCOL_NAMES)}, {"type": "null"}]}
+
+
 @dataclass
 class TurnContext:
     """What one run uses; each field overrides what `build_turn_graph` was given (docs/context.md).
@@ -61,6 +65,11 @@ class TurnContext:
     """Name of the model at the configured endpoint; ignored where `model` is given."""
     instructions: str | None = None
     """The caller's own instructions, in the system prompt behind the behaviour's text."""
+    behaviour: str | None = None
+    """Name of a behaviour, or the path of its file."""
+    protocol: Annotated[Any, WithJsonSchema(_PROTOCOL_SCHEMA)] = None
+    """How replies say what they want: `native`, `label`, `json` or a `LabelProtocol`; unset: as the behaviour
+    says."""
     user_id: str | None = None
     """Who is asking; handed to hooks and tools."""
     locale: Literal["en", "zh"] | None = None
@@ -90,6 +99,8 @@ class TurnContext:
             if isinstance(self.tools, str | BaseTool) or not isinstance(self.tools, Iterable):
                 raise ValueError(f"TurnContext.tools is a list of tools; give [{self.tools!r:.80}]")
             self.tools = list(self.tools)
+        if self.protocol is not None:
+            as_protocol(self.protocol)
         for name, kind in (("hooks", TurnHooks), ("cancel", CancelToken)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):

@@ -19,11 +19,14 @@ EventType = Literal[
     "thinking.delta",
     "content.delta",
     "content.retract",
+    "label",
     "tool.call",
     "tool.started",
     "tool.progress",
     "tool.result",
+    "repair",
     "nudge",
+    "degraded",
     "folded",
     "usage",
     "paused",
@@ -88,12 +91,21 @@ class LiveText:
         message_id: Id under which the message will be stored.
         interval_ms: The interval in milliseconds; 0 for none.
         has_begun: Whether an earlier part of the same message was shown.
+        as_messages: Whether the text goes into `stream_mode="messages"` too, where nothing can be taken back.
     """
 
     def __init__(
-        self, emitter: Emitter, message_id: str, *, interval_ms: int = 0, has_begun: bool = False
+        self,
+        emitter: Emitter,
+        message_id: str,
+        *,
+        interval_ms: int = 0,
+        has_begun: bool = False,
+        as_messages: bool = True,
     ) -> None:
         self._emitter = emitter
+        self._as_messages = as_messages
+        self._shown: list[str] = []
         self._message_id = message_id
         self._interval = interval_ms / 1000
         self._held: list[str] = []
@@ -109,6 +121,7 @@ class LiveText:
             if not text.strip():
                 return
             text, self._has_begun = self._blank, True
+        self._shown.append(text)
         self._add("content.delta", text)
 
     def thinking(self, text: str) -> None:
@@ -121,7 +134,18 @@ class LiveText:
             self._blank = ""
             return
         self.flush()
+        self._shown = [self.shown.removesuffix(text)]
         self._emitter.emit("content.retract", text=text, message_id=self._message_id)
+
+    def label(self, label: str) -> None:
+        """The label of the reply."""
+        self.flush()
+        self._emitter.emit("label", label=label, message_id=self._message_id)
+
+    @property
+    def shown(self) -> str:
+        """The content that went out and was not taken back."""
+        return "".join(self._shown)
 
     def due_in(self) -> float | None:
         """Seconds until held text should go out, or None if nothing is held."""
@@ -155,8 +179,21 @@ class LiveText:
     def _send(self, kind: Literal["content.delta", "thinking.delta"], text: str) -> None:
         self._last_sent = time.monotonic()
         self._emitter.emit(kind, text=text, message_id=self._message_id)
-        if kind == "content.delta":
-            push_message(AIMessageChunk(content=text, id=self._message_id), state_key=None)
+        if kind == "content.delta" and self._as_messages:
+            push_live_text(self._message_id, text)
+
+
+def push_live_text(message_id: str | None, text: str) -> None:
+    """Send text of a message into `stream_mode="messages"`; it cannot be taken back."""
+    push_message(AIMessageChunk(content=text, id=message_id), state_key=None)
+
+
+def hide_live_message(message_id: str | None) -> None:
+    """Keep a stored message that is not for the user out of `stream_mode="messages"`.
+
+    LangGraph sends each message that a node returns and that it has not seen; an empty piece makes it seen.
+    """
+    push_live_text(message_id, "")
 
 
 def complete_live_message(message: AIMessage, *, retracted: bool) -> None:

@@ -64,7 +64,10 @@ class NodeRun:
 
     def hook(self, name: HookName, turn: dict[str, Any], /, **payload: Any) -> Body[list[str]]:
         """Call a hook, if there is one; gives the directives that it adds."""
-        hook = getattr(self.resources.hooks, name)
+        return (yield from self.ask(getattr(self.resources.hooks, name), name, turn, **payload))
+
+    def ask(self, hook: Hook | None, name: str, turn: dict[str, Any], /, **payload: Any) -> Body[list[str]]:
+        """Call a function of the caller's, if there is one; gives the text that it returns, if it does."""
         if hook is None:
             return []
         info = {

@@ -52,11 +52,11 @@ class ProviderProfile(BaseModel):
     request_parameters: dict[str, Any] = Field(default_factory=dict)
     """Further parameters for every request, as the provider's API names them."""
 
-    def dialects(self, *, refused: bool = False) -> tuple[Dialect, ...]:
-        """The dialects that are read, if the provider took tools or `refused` them."""
+    def dialects(self, *, as_text: bool = False) -> tuple[Dialect, ...]:
+        """The dialects that are read, where tools go with the request or are offered `as_text`."""
         if self.text_dialects is not None:
             return self.text_dialects
-        return ("hermes",) if refused or not self.native_tools else ()
+        return ("hermes",) if as_text or not self.native_tools else ()
 
     @field_validator("think_tags")
     @classmethod

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 LabelHook = Callable[[dict[str, Any]], Any]
 """Takes a dict with `session_id`, `turn_id`, `round` and what the hook is about; may be a coroutine
@@ -65,19 +65,8 @@ class LabelProtocol:
             ValueError: The text names the label or the field, and the mend.
         """
         for name in ("allowed", "terminal", "intermediate", "final"):
-            labels = getattr(self, name)
-            if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
-                raise ValueError(f"LabelProtocol.{name} is a list of labels, not {labels!r}")
-            ordered = sorted(labels) if isinstance(labels, set | frozenset) else labels
-            object.__setattr__(self, name, tuple(dict.fromkeys(ordered)))
-        for label in self.allowed:
-            if not _LABEL.fullmatch(label) or label.upper() == UNKNOWN:
-                raise ValueError(
-                    f"LabelProtocol.allowed: {label!r} is no label; use up to 32 letters, digits, hyphens or "
-                    f"underscores, and not {UNKNOWN}"
-                )
-        if len({label.casefold() for label in self.allowed}) < len(tuple(self.allowed)):
-            raise ValueError(f"LabelProtocol.allowed: some labels differ by case only: {self.allowed!r}")
+            object.__setattr__(self, name, _labels(name, getattr(self, name)))
+        _check_labels(self.allowed)
         for name in ("terminal", "intermediate", "final", "meanings"):
             self._check_known(name, getattr(self, name))
         self._check_known("tool", () if self.tool is None else (self.tool,))
@@ -85,10 +74,10 @@ class LabelProtocol:
             raise ValueError("LabelProtocol.terminal is empty: a turn needs a label to end with")
         if both := [label for label in self.terminal if label in {*self.intermediate, self.tool}]:
             raise ValueError(f"LabelProtocol: {both[0]!r} ends the turn and goes on with it; leave one")
-        for each in fields(self):
-            hook = getattr(self, each.name)
-            if each.name in _HOOKS and hook is not None and not callable(hook):
-                raise ValueError(f"LabelProtocol.{each.name} is a function, not {hook!r}")
+        for name in _HOOKS:
+            hook = getattr(self, name)
+            if hook is not None and not callable(hook):
+                raise ValueError(f"LabelProtocol.{name} is a function, not {hook!r}")
 
     @property
     def answer_label(self) -> str:
@@ -103,6 +92,26 @@ class LabelProtocol:
         for label in labels:
             if label not in self.allowed:
                 raise ValueError(f"LabelProtocol.{name}: {label!r} is not among the allowed {self.allowed!r}")
+
+
+def _labels(name: str, given: object) -> tuple[str, ...]:
+    """Labels without repeats, in the order given; those of a set in the order of the alphabet."""
+    if isinstance(given, str) or not isinstance(given, Collection):
+        raise ValueError(f"LabelProtocol.{name} is a list of labels, not {given!r}")
+    if wrong := [label for label in given if not isinstance(label, str)]:
+        raise ValueError(f"LabelProtocol.{name} is a list of labels; {wrong[0]!r} is no text")
+    return tuple(dict.fromkeys(sorted(given) if isinstance(given, set | frozenset) else given))
+
+
+def _check_labels(allowed: Collection[str]) -> None:
+    for label in allowed:
+        if not _LABEL.fullmatch(label) or label.upper() == UNKNOWN:
+            raise ValueError(
+                f"LabelProtocol.allowed: {label!r} is no label; use up to 32 letters, digits, hyphens or "
+                f"underscores, and not {UNKNOWN}"
+            )
+    if len({label.casefold() for label in allowed}) < len(allowed):
+        raise ValueError(f"LabelProtocol.allowed: some labels differ by case only: {allowed!r}")
 
 
 @dataclass(frozen=True)
@@ -130,8 +139,6 @@ LABELS = LabelProtocol(
     tool="TOOL",
 )
 """What `protocol="label"` means."""
-
-T = TypeVar("T")
 
 
 def as_protocol(given: object) -> Protocol:

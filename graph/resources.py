@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
@@ -15,10 +16,12 @@ from langchain_core.tools import BaseTool
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, TurnHooks
 from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.protocol import Protocol, as_protocol
+from turnflow.graph.reply_form import TOOLS_REFUSED, ReplyForm, reply_form
 from turnflow.graph.settings import TurnSettings
 from turnflow.graph.tool_policy import ToolPolicy
 from turnflow.graph.tool_registry import ToolRegistry
-from turnflow.prompts import Prompts
+from turnflow.prompts import Behaviour, Prompts
 
 ChatModel = BaseChatModel | Runnable[Any, Any]
 Tool = BaseTool | Callable[..., Any]
@@ -63,7 +66,8 @@ class TurnResources:
     policies: Policies = field(default_factory=dict)
     settings: TurnSettings = field(default_factory=TurnSettings)
     given_profile: ProviderProfile | None = None
-    behaviour: str = "chat"
+    behaviour_name: str | Path = "chat"
+    given_protocol: object = None
     instructions: str = ""
     context: TurnContext = field(default_factory=TurnContext)
 
@@ -94,6 +98,8 @@ class TurnResources:
             settings=TurnSettings.model_validate({**self.settings.model_dump(), **changed})
             if changed
             else self.settings,
+            behaviour_name=self.behaviour_name if context.behaviour is None else context.behaviour,
+            given_protocol=self.given_protocol if context.protocol is None else context.protocol,
             instructions=self.instructions if context.instructions is None else context.instructions,
             context=context,
         )
@@ -131,6 +137,21 @@ class TurnResources:
         """What the provider can do: as the graph was told, else as the model itself says."""
         own = getattr(self.model, "provider_profile", None)
         return self.given_profile or (own if isinstance(own, ProviderProfile) else ProviderProfile())
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """How the model is to go about the turn."""
+        return self.prompts.behaviour(self.behaviour_name)
+
+    @property
+    def protocol(self) -> Protocol:
+        """How replies say what they want: as the graph was told, else as the behaviour says."""
+        given = self.given_protocol
+        return self.behaviour.protocol if given is None else as_protocol(given)
+
+    def form_in(self, turn: dict[str, Any]) -> ReplyForm:
+        """In what form the model and a turn speak to each other."""
+        return reply_form(self.protocol, self.profile, refused=TOOLS_REFUSED in turn["degradations"])
 
     @property
     def prompts(self) -> Prompts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from langgraph._internal._runnable import RunnableCallable
@@ -24,14 +24,24 @@ class RouteState(TypedDict, total=False):
 
 
 class Route(RunnableCallable, Generic[T]):
-    """A conditional edge that waits for nothing: LangGraph runs a bare function in a thread when awaited."""
+    """A conditional edge that waits for nothing: LangGraph runs a bare function in a thread when awaited.
 
-    def __init__(self, choose: Callable[[RouteState], T]) -> None:
-        async def achoose(state: RouteState) -> T:
-            return choose(state)
+    Args:
+        choose: Gives the name of a node, or `Send`s.
+        labels: What the drawing says on the way to each node.
+    """
 
-        super().__init__(choose, achoose, name=choose.__name__, trace=False)
+    def __init__(self, choose: Callable[[RouteState], T], labels: dict[str, str]) -> None:
+        def labelled(state: RouteState) -> object:
+            chosen = choose(state)
+            return labels[chosen] if isinstance(chosen, str) else chosen
+
+        async def alabelled(state: RouteState) -> object:
+            return labelled(state)
+
+        super().__init__(labelled, alabelled, name=choose.__name__, trace=False)
         self._choose = choose
+        self.path_map: dict[Hashable, str] = {label: node for node, label in labels.items()}
 
     def __call__(self, state: Any) -> T:
         """Where this state goes."""
@@ -42,8 +52,7 @@ AfterAssemble = Literal["call_llm", "dispatch_tools", "fold_checkpoint", "finali
 AfterClassify = Literal["dispatch_tools", "assemble_context", "repair", "fold_checkpoint", "finalize"]
 
 
-@Route
-def after_assemble(state: RouteState) -> AfterAssemble | Sequence[Send]:
+def _after_assemble(state: RouteState) -> AfterAssemble | Sequence[Send]:
     """Where a new turn, a round or the join of a wave goes on."""
     if ends(state):
         return "finalize"
@@ -54,8 +63,7 @@ def after_assemble(state: RouteState) -> AfterAssemble | Sequence[Send]:
     return "call_llm"
 
 
-@Route
-def after_classify(state: RouteState) -> AfterClassify | Sequence[Send]:
+def _after_classify(state: RouteState) -> AfterClassify | Sequence[Send]:
     """Where a reply goes."""
     if ends(state):
         return "finalize"
@@ -65,6 +73,27 @@ def after_classify(state: RouteState) -> AfterClassify | Sequence[Send]:
     if kind == "overflow":
         return "fold_checkpoint"
     return send_wave(state) or "assemble_context"
+
+
+after_assemble = Route(
+    _after_assemble,
+    {
+        "call_llm": "next round",
+        "dispatch_tools": "next wave",
+        "fold_checkpoint": "checkpoint",
+        "finalize": "end",
+    },
+)
+after_classify = Route(
+    _after_classify,
+    {
+        "dispatch_tools": "tool calls",
+        "assemble_context": "intermediate, continue",
+        "repair": "violation",
+        "fold_checkpoint": "overflow",
+        "finalize": "terminal, stop",
+    },
+)
 
 
 def ends(state: RouteState | TurnState) -> bool:

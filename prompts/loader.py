@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import tomllib
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
+
+from turnflow.prompts.behaviour import Behaviour, read_behaviour
 
 
 class Prompts:
     """The texts of one language.
 
-    `behaviour_<name>.md` holds the system prompt of a behaviour, `texts.toml` everything else, by section
-    and key, with `{fields}` in the manner of `str.format`.
+    `behaviour_<name>.md` holds a behaviour, `texts.toml` everything else, by section and key, with `{fields}`
+    in the manner of `str.format`.
     """
 
     def __init__(self, locale: str) -> None:
+        self._locale = locale
         self._folder = files("turnflow.prompts") / locale
         self._texts: dict[str, Any] = tomllib.loads((self._folder / "texts.toml").read_text("utf-8"))
-        self._behaviours: dict[str, str] = {}
+        self._behaviours: dict[str, Behaviour] = {}
 
     @property
     def version(self) -> str:
@@ -33,24 +37,44 @@ class Prompts:
         template: str = self._texts[section][key]
         return template.strip()
 
-    def behaviour(self, name: str) -> str:
-        """The system prompt of a behaviour.
+    def has(self, section: str, key: str) -> bool:
+        """Whether there is such a text."""
+        return key in self._texts[section]
+
+    def behaviour(self, named: str | Path) -> Behaviour:
+        """A behaviour by its name, or from a file of one's own (a path, or a name that ends in `.md`).
+
+        Beside a file `x.md`, `x.zh.md` is taken for Chinese. A file is read once.
 
         Raises:
-            ValueError: There is no such behaviour; the text lists those that there are.
+            ValueError: There is no such behaviour, or its file is wrong; the text says what to do.
         """
-        if name not in self._behaviours:
-            file = self._folder / f"behaviour_{name}.md"
-            if not file.is_file():
-                raise ValueError(
-                    f"behaviour {name!r} does not exist; there are: {', '.join(self.behaviours())}"
-                )
-            self._behaviours[name] = file.read_text("utf-8").strip()
-        return self._behaviours[name]
+        key = str(named)
+        if key not in self._behaviours:
+            is_file = isinstance(named, Path) or key.endswith(".md")
+            self._behaviours[key] = self._from_file(Path(named)) if is_file else self._packaged(key)
+        return self._behaviours[key]
 
     def behaviours(self) -> list[str]:
-        """Names of all behaviours."""
+        """Names of all behaviours that come along."""
         names = (entry.name for entry in self._folder.iterdir())
         return sorted(
             name[len("behaviour_") : -len(".md")] for name in names if name.startswith("behaviour_")
         )
+
+    def _packaged(self, name: str) -> Behaviour:
+        if name not in self.behaviours():
+            raise ValueError(
+                f"behaviour {name!r} does not exist; there are: {', '.join(self.behaviours())} (or give the "
+                "path of a .md file)"
+            )
+        return read_behaviour(name, (self._folder / f"behaviour_{name}.md").read_text("utf-8"))
+
+    def _from_file(self, path: Path) -> Behaviour:
+        translated = path.with_suffix(f".{self._locale}.md")
+        file = translated if translated.is_file() else path
+        try:
+            source = file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"behaviour {str(path)!r} cannot be read: {error}") from error
+        return read_behaviour(path.stem, source)

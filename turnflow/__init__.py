@@ -3,8 +3,10 @@
 from turnflow.graph.build import TurnGraph, build_turn_graph
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, TurnHooks
+from turnflow.graph.label_grammar import classify_label
 from turnflow.graph.outcome import Outcome, TurnError
 from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.protocol import JsonProtocol, LabelProtocol
 from turnflow.graph.run import TurnResult, arun_turn, run_turn
 from turnflow.graph.saver import SaverError, TurnSaver, open_saver
 from turnflow.graph.settings import TurnSettings
@@ -14,6 +16,8 @@ from turnflow.nodes.call_llm import OpenAICompatibleChat, ReplyReader
 
 __all__ = [
     "CancelToken",
+    "JsonProtocol",
+    "LabelProtocol",
     "OpenAICompatibleChat",
     "Outcome",
     "PlanInput",
@@ -31,6 +35,7 @@ __all__ = [
     "TurnSettings",
     "arun_turn",
     "build_turn_graph",
+    "classify_label",
     "open_saver",
     "plan_context",
     "run_turn",

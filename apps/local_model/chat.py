@@ -19,6 +19,7 @@ from pydantic import ConfigDict, Field
 from turnflow.apps.local_model.plan import Plan, plan_request
 from turnflow.apps.local_model.reply import ReplyReader
 from turnflow.apps.local_model.server import LocalModelServer, local_server
+from turnflow.graph.profile import ProviderProfile
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -52,6 +53,9 @@ class LocalChatModel(BaseChatModel):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     server: LocalModelServer = Field(default_factory=local_server, exclude=True)
+    provider_profile: ProviderProfile = Field(
+        default=ProviderProfile(json_schema=True, grammar=True), exclude=True
+    )
     model_name: str = MODEL_NAME
     max_tokens: int = ANSWER_TOKENS
 
@@ -152,16 +156,18 @@ class LocalChatModel(BaseChatModel):
     ) -> tuple[Plan, dict[str, Any]]:
         """Return the plan and the request's body; further options of a call go into it as they are."""
         options = dict(options)
+        body = options.pop("extra_body", None) or {}
         max_tokens = options.pop("max_tokens", None) or self.max_tokens
         plan = plan_request(
             messages,
             tools=options.pop("tools", None) or (),
             tool_choice=options.pop("tool_choice", None),
             room_tokens=self.server.context_tokens - max_tokens - PROMPT_TOKENS,
+            is_held=bool({"grammar", "response_format"} & {*body, *options}),
         )
         options.pop("parallel_tool_calls", None)  # There is one tool, called once.
         # Reused prompt states shift probabilities a little: words would depend on what was asked before.
-        extra = {"cache_prompt": False, **options.pop("extra_body", {})}
+        extra = {"cache_prompt": False, **body}
         if plan.kind == "chat":
             extra["dry_multiplier"] = DRY_MULTIPLIER
         if plan.grammar is not None:

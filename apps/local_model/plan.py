@@ -81,6 +81,7 @@ def plan_request(
     tools: Sequence[Mapping[str, Any]] = (),
     tool_choice: object = None,
     room_tokens: int = 3000,
+    is_held: bool = False,
 ) -> Plan:
     """Decide what to ask of the model, and how.
 
@@ -94,8 +95,12 @@ def plan_request(
         tool_choice: As in the OpenAI API. `"required"`, `"any"` or naming `calculate` insists on a call;
             `"none"` forbids one.
         room_tokens: How much of the conversation a plain chat may take, roughly.
+        is_held: Whether the caller sends a grammar or a schema of its own. The reply is then what they allow,
+            and the caller's system prompt, which explains them, is used at any length.
     """
     talk = [message for message in messages if not isinstance(message, SystemMessage)]
+    if is_held:
+        return Plan("chat", _as_far_back_as_fits([_text("system", _own_system(messages))], talk, room_tokens))
     exchange = _last_exchange(talk)
     question = exchange[0].text[:MAX_EXCHANGE_CHARS] if exchange else ""
     if exchange and isinstance(exchange[-1], ToolMessage):
@@ -173,12 +178,21 @@ def _chat_messages(
     messages: Sequence[BaseMessage], talk: Sequence[BaseMessage], room_tokens: int
 ) -> list[Text]:
     """Put the conversation as far back as it fits, without calls and their results."""
-    own = "\n\n".join(message.text for message in messages if isinstance(message, SystemMessage)).strip()
+    own = _own_system(messages)
     head = [_text("system", own)]
     if not own or len(own) > MAX_SYSTEM_CHARS:
         head = [_text("system", CHAT_SYSTEM)]
         for asked, answer in CHAT_EXAMPLES:
             head += [_text("user", asked), _text("assistant", answer)]
+    return _as_far_back_as_fits(head, talk, room_tokens)
+
+
+def _own_system(messages: Sequence[BaseMessage]) -> str:
+    return "\n\n".join(message.text for message in messages if isinstance(message, SystemMessage)).strip()
+
+
+def _as_far_back_as_fits(head: list[Text], talk: Sequence[BaseMessage], room_tokens: int) -> list[Text]:
+    """The head, and the newest messages that there is room for, the last one in any case."""
     kept: list[Text] = []
     for message in reversed(talk):
         text = _chat_text(message)

@@ -9,6 +9,7 @@ from turnflow.graph.batch import NO_BATCH, Batch, batch_of, needs_fold, next_wav
 from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.pauses import announce_pause, next_question
+from turnflow.graph.protocol import LabelProtocol
 from turnflow.graph.routes import ends
 from turnflow.graph.state import TurnState, merge_batch
 from turnflow.graph.transcript import merge_messages
@@ -86,16 +87,29 @@ def _take_in(batch: Batch, turn: dict[str, Any], run: NodeRun) -> Update:
 def _next_request(state: TurnState, run: NodeRun) -> Body[Update]:
     turn = next_round(state["turn"], state.get("decision") or {}, run.resources.settings)
     emitter = run.emitter(turn)
-    if not turn["continuing"]:
+    if turn["round"] > state["turn"]["round"]:
         emitter.emit("round.started", phase=turn["phase"])
         if turn["round"] == 1:
             said = yield from run.hook("on_first_round", turn)
             turn = _told(turn, "on_first_round", said)
         said = yield from run.hook("before_round", turn)
         turn = _told(turn, "before_round", said)
+        turn = yield from _ask_protocol(turn, run)
     view = plan_view({**state, "turn": turn}, run.resources)
     emitter.emit("context.assembled", manifest=view["manifest"])
     return {"turn": turn, "decision": {}, "view": view}
+
+
+def _ask_protocol(turn: dict[str, Any], run: NodeRun) -> Body[dict[str, Any]]:
+    """The turn with what the label protocol's own functions want the model told."""
+    protocol = run.resources.form_in(turn).protocol
+    if not isinstance(protocol, LabelProtocol):
+        return turn
+    if turn["phase"] == "finish":
+        said = yield from run.ask(protocol.force_finalize, "force_finalize", turn, cause=turn["finish_cause"])
+        return {**turn, "finish_text": said[0]} if said else turn
+    said = yield from run.ask(protocol.before_round, "before_round", turn)
+    return _told(turn, "before_round", said)
 
 
 def _told(turn: dict[str, Any], key: str, said: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,12 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from typing_extensions import TypedDict
 
 from turnflow.graph.folds import effective_messages
-from turnflow.nodes.assemble_context.projection import FILLERS, SEPARATOR, Fillers, project
+from turnflow.graph.protocol import JsonProtocol, Protocol
+from turnflow.graph.reply_form import ReplyForm
+from turnflow.nodes.assemble_context.projection import SEPARATOR, project
+from turnflow.nodes.assemble_context.written import WORDING, Draft, Wording, written
+
+_NATIVE = ReplyForm(None, native_tools=True, dialects=())
 
 
 @dataclass(frozen=True)
@@ -26,9 +31,12 @@ class PlanInput:
         directives: Key and text of what this request alone is told.
         continuing: Whether the last reply was cut off and shall go on; the directives then stand in a user
             message of their own behind it.
+        draft: Text of a reply that was not accepted; the model sees it, with the directives behind it.
+        form: How the model and the turn speak to each other.
         prompt_version: Version of the texts, for the manifest.
+        behaviour: Name and version of the behaviour, for the manifest.
         fold_text: Fence of a fold's summary, with `{text}`.
-        fillers: What stands where a strict provider wants a message and the transcript has none.
+        wording: Texts around results, and what stands where a message is wanted and there is none.
     """
 
     messages: Sequence[BaseMessage]
@@ -37,9 +45,12 @@ class PlanInput:
     tools: Sequence[str] = ()
     directives: Sequence[dict[str, str]] = ()
     continuing: bool = False
+    draft: str = ""
+    form: ReplyForm = _NATIVE
     prompt_version: str = ""
+    behaviour: str = ""
     fold_text: str = "{text}"
-    fillers: Fillers = FILLERS
+    wording: Wording = WORDING
 
 
 class Manifest(TypedDict):
@@ -52,6 +63,10 @@ class Manifest(TypedDict):
     tools: list[str]
     directives: list[str]
     """Keys of the directives."""
+    protocol: str
+    """`native`, `json`, or the labels."""
+    behaviour: str
+    """Name and version of the behaviour, as `chat/1`."""
     prompt_version: str
     prompt_hash: str
     """First 16 hex digits of the SHA-256 of the system prompt."""
@@ -64,22 +79,37 @@ def plan_context(plan: PlanInput) -> tuple[list[BaseMessage], Manifest]:
     """
     shown = effective_messages(plan.messages, plan.folds, plan.fold_text)
     system = [SystemMessage(content=plan.system)] if plan.system else []
-    request = project([*system, *shown], plan.fillers)
+    said = written([*shown, *_draft(plan.draft)], plan.form, plan.wording)
+    request = project([*system, *said], plan.wording.fillers)
     told = SEPARATOR.join(directive["text"] for directive in plan.directives)
-    if not plan.continuing and request and _is_plain_reply(request[-1]):
-        request.append(HumanMessage(content=plan.fillers.go_on))
+    apart = plan.continuing or bool(plan.draft.strip())
+    if request and _is_plain_reply(request[-1]) and not (apart and told):
+        request.append(HumanMessage(content=plan.wording.fillers.go_on))
     if told:
-        _tell(request, told, apart=plan.continuing)
+        _tell(request, told, apart=apart)
     shown_ids = {message.id for message in shown}
     manifest: Manifest = {
         "message_ids": [m.id for m in plan.messages if m.id and m.id in shown_ids],
         "folded_ids": [m.id for m in plan.messages if m.id and m.id not in shown_ids],
         "tools": list(plan.tools),
         "directives": [directive["key"] for directive in plan.directives],
+        "protocol": _named(plan.form.protocol),
+        "behaviour": plan.behaviour,
         "prompt_version": plan.prompt_version,
         "prompt_hash": hashlib.sha256(plan.system.encode()).hexdigest()[:16],
     }
     return request, manifest
+
+
+def _draft(text: str) -> list[BaseMessage]:
+    """The draft as a message that goes back as it is, under whatever protocol."""
+    return [Draft(content=text)] if text.strip() else []
+
+
+def _named(protocol: Protocol) -> str:
+    if protocol is None:
+        return "native"
+    return "json" if isinstance(protocol, JsonProtocol) else " ".join(protocol.allowed)
 
 
 def _is_plain_reply(message: BaseMessage) -> bool:

@@ -47,6 +47,8 @@ def new_turn(
         "continuations": 0,
         "continuing": False,
         "nudged": False,
+        "repair": {},
+        "finish_text": "",
         "output_factor": 1,
         "asks": 0,
         "tool_calls": 0,

@@ -4,47 +4,109 @@ from __future__ import annotations
 
 from typing import Any
 
+from turnflow.graph.constraint import request_constraint
+from turnflow.graph.protocol import JsonProtocol, LabelProtocol
+from turnflow.graph.repairs import repair_directive
+from turnflow.graph.reply_form import TOOLS_REFUSED, ReplyForm
 from turnflow.graph.resources import TurnResources
+from turnflow.graph.tool_names import ASK_USER
 from turnflow.nodes.assemble_context.planner import PlanInput, plan_context
 from turnflow.nodes.assemble_context.projection import Fillers
+from turnflow.nodes.assemble_context.system_prompt import system_prompt
+from turnflow.nodes.assemble_context.written import Wording
 
 
 def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
-    """The `view` channel: the request's messages, the names of the tools in it, and the manifest.
+    """The `view` channel: the request's messages, the tools in it, what holds its reply, and the manifest.
 
     A function of the stored state alone, so that it can be made again when a run is resumed.
     """
     turn = state["turn"]
-    prompts = resources.prompts
-    offers_tools = turn["phase"] != "finish" and resources.profile.native_tools
-    tools = resources.tools_in(turn).names if offers_tools else []
-    system = prompts.behaviour(resources.behaviour)
-    if resources.instructions.strip():
-        system = f"{system}\n\n{resources.instructions.strip()}"
+    form, prompts = resources.form_in(turn), resources.prompts
+    registry = resources.tools_in(turn)
+    names = registry.names if turn["phase"] != "finish" and form.can_call else []
+    # A JSON decision asks the user by an action of its own.
+    as_json = isinstance(form.protocol, JsonProtocol)
+    offered = [tool.definition for tool in registry if tool.name in names]
+    described = [d for d in offered if not (as_json and d["function"]["name"] == ASK_USER)]
+    behaviour = resources.behaviour
     messages, manifest = plan_context(
         PlanInput(
             messages=state["messages"],
-            system=system,
+            system=system_prompt(
+                behaviour.text,
+                form,
+                described,
+                instructions=resources.instructions,
+                may_ask=ASK_USER in names,
+                prompts=prompts,
+            ),
             folds=(state.get("summary") or {}).get("folds", ()),
-            tools=tools,
-            directives=_directives(turn, resources),
+            tools=names,
+            directives=_directives(turn, form, resources),
             continuing=turn["continuing"],
+            draft=_draft(turn),
+            form=form,
             prompt_version=prompts.version,
+            behaviour=f"{behaviour.name}/{behaviour.version}",
             fold_text=prompts.template("context", "checkpoint"),
-            fillers=Fillers(
-                opening=prompts.text("context", "opening"),
-                bridge=prompts.text("context", "bridge"),
-                go_on=prompts.text("context", "go_on"),
-                no_output=prompts.text("result", "empty"),
+            wording=Wording(
+                results=prompts.template("context", "tool_results"),
+                result=prompts.template("context", "tool_result"),
+                fillers=Fillers(
+                    opening=prompts.text("context", "opening"),
+                    bridge=prompts.text("context", "bridge"),
+                    go_on=prompts.text("context", "go_on"),
+                    no_output=prompts.text("result", "empty"),
+                ),
             ),
         )
     )
-    return {"messages": messages, "tools": tools, "manifest": manifest}
+    native = names if form.native_tools else []
+    constraint = request_constraint(
+        form.protocol,
+        resources.profile,
+        described,
+        dialect=form.dialect,
+        may_call=turn["phase"] != "finish",
+        may_ask=ASK_USER in names,
+        native_tools_offered=bool(native),
+    )
+    # What goes on in the middle of a text has no label and no beginning.
+    goes_on = turn["continuing"] and not as_json
+    return {
+        "messages": messages,
+        "tools": native,
+        "offered": names,
+        "constraint": {} if goes_on else constraint,
+        "manifest": manifest,
+    }
 
 
-def _directives(turn: dict[str, Any], resources: TurnResources) -> list[dict[str, str]]:
-    keys = ["continue"] if turn["continuing"] else []
+def _draft(turn: dict[str, Any]) -> str:
+    repair = turn.get("repair") or {}
+    return str(repair.get("draft", "")) if repair.get("pending") else ""
+
+
+def _directives(turn: dict[str, Any], form: ReplyForm, resources: TurnResources) -> list[dict[str, str]]:
+    prompts = resources.prompts
+    said = [*repair_directive(turn, form, prompts), *turn["directives"]]
+    if TOOLS_REFUSED in turn["degradations"] and not form.can_call and turn["phase"] != "finish":
+        said.append({"key": "no_tools", "text": prompts.text("directive", "no_tools")})
+    if turn["continuing"]:
+        key = "continue_json" if isinstance(form.protocol, JsonProtocol) else "continue"
+        said.append({"key": "continue", "text": prompts.text("directive", key)})
     if turn["phase"] in {"settle", "finish"}:
-        keys.append(turn["phase"])
-    said = [{"key": key, "text": resources.prompts.text("directive", key)} for key in keys]
-    return [*turn["directives"], *said]
+        said.append({"key": turn["phase"], "text": _phase_text(turn, form, resources)})
+    return said
+
+
+def _phase_text(turn: dict[str, Any], form: ReplyForm, resources: TurnResources) -> str:
+    prompts, protocol = resources.prompts, form.protocol
+    if turn["phase"] == "settle":
+        return prompts.text("directive", "settle")
+    if own := turn.get("finish_text"):
+        return str(own)
+    if isinstance(protocol, LabelProtocol):
+        return prompts.text("directive", "finish_label", label=protocol.answer_label)
+    return prompts.text("directive", "finish_json" if isinstance(protocol, JsonProtocol) else "finish")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING, TypedDict
 
 from turnflow.graph.decision import is_truncated
@@ -139,6 +139,12 @@ class CallAssembler:
             used.add(call_id)
             ids.append(call_id)
         return ids
+
+
+def new_ids(count_of_calls: int, taken: Collection[str]) -> list[str]:
+    """Ids for calls that have none of their own, none of them taken."""
+    free = (call_id for number in count(1) if (call_id := f"call_{number}") not in taken)
+    return list(islice(free, count_of_calls))
 
 
 class _Call:

@@ -14,14 +14,16 @@ from turnflow.graph.content import iter_text
 from turnflow.graph.events import LiveText
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.outcome import NO_USAGE, TurnError, Usage, make_outcome
+from turnflow.graph.protocol import UNKNOWN, LabelProtocol
 from turnflow.graph.resources import TurnResources
 from turnflow.graph.state import TurnState
 from turnflow.graph.transcript import call_order, message_of, turn_messages
 from turnflow.nodes.call_llm.chunks import add_usage
 from turnflow.nodes.call_llm.model_stream import Chunk
-from turnflow.nodes.call_llm.provider_errors import classify_error, describe_error
-from turnflow.nodes.call_llm.reader import ReplyEvent
+from turnflow.nodes.call_llm.provider_errors import Failure, classify_error, describe_error
+from turnflow.nodes.call_llm.reader import ReplyReader
 from turnflow.nodes.call_llm.reading import Reading, Step, Stop
+from turnflow.nodes.call_llm.reply_events import ReplyEvent
 from turnflow.nodes.call_llm.request import open_request
 
 PlanView = Callable[[Any, TurnResources], dict[str, Any]]
@@ -42,7 +44,9 @@ class CallLLM:
         turn = state["turn"]
         view = state.get("view") or self._plan_view(state, run.resources)
         step, usage, cause = yield from _read_reply(state, view, run)
-        turn = {**turn, "directives": [], "usage": {key: turn["usage"][key] + usage[key] for key in usage}}
+        turn = {**turn, "usage": {key: turn["usage"][key] + usage[key] for key in usage}}
+        if step["stop"] != "tools_refused":  # else the same is asked once more, in another form
+            turn |= {"directives": [], "repair": {**(turn.get("repair") or {}), "pending": False}}
         if step["stop"] == "provider_error" and not _gathered(state, step):
             yield from _fail(step, turn, cause, run)
         run.emitter(turn).emit("usage", usage=usage, finish_reason=step["finish_reason"])
@@ -55,14 +59,27 @@ def _read_reply(
     turn, resources = state["turn"], run.resources
     message_id = turn["message_id"]
     so_far = message_of(state["messages"], message_id) if turn["continuing"] else None
+    form = resources.form_in(turn)
     reading = Reading(
-        resources.profile,
-        after="".join(iter_text(so_far.content)) if so_far else "",
+        ReplyReader(
+            form.protocol,
+            profile=resources.profile.model_copy(update={"text_dialects": form.dialects}),
+            tool_names=view.get("offered", view["tools"]),
+            after="".join(iter_text(so_far.content)) if so_far else "",
+            label=so_far.additional_kwargs["turnflow"]["label"] or UNKNOWN if so_far else None,
+        ),
         # Unique in the whole transcript: a strict provider sees the calls of earlier turns too.
         taken_ids={call_id for message in state["messages"] for call_id in call_order(message)},
     )
     interval = resources.settings.coalesce_ms
-    live = LiveText(run.emitter(turn), message_id, interval_ms=interval, has_begun=so_far is not None)
+    live = LiveText(
+        run.emitter(turn),
+        message_id,
+        interval_ms=interval,
+        has_begun=so_far is not None,
+        as_messages=not isinstance(form.protocol, LabelProtocol),
+    )
+    shows = not isinstance(form.protocol, LabelProtocol) or form.protocol.stream_final
     stream = open_request(view, turn, resources, run.config, live.due_in if interval else None)
     usage: Usage = {**NO_USAGE, "requests": 1}
     stop: Stop = ""
@@ -79,7 +96,7 @@ def _read_reply(
                 break
             if isinstance(chunk, BaseMessage):
                 usage = add_usage(usage, chunk)
-                _show(live, reading.feed(chunk))
+                _show(live, reading.feed(chunk), content=shows)
     except GraphBubbleUp:
         raise
     except (Exception, asyncio.CancelledError) as error:
@@ -87,21 +104,33 @@ def _read_reply(
         if isinstance(error, asyncio.CancelledError) and daemon.is_being_cancelled():
             raise
         cause = error
-        stop = classify_error(error)
+        stop = _meant(classify_error(error), view, reading)
     finally:
         stream.close()
-    _show(live, reading.close())
+    _show(live, reading.close(), content=shows)
     live.flush()
-    return reading.step(message_id, stop=stop, error=describe_error(cause) if cause else None), usage, cause
+    step = reading.step(
+        message_id, shown=live.shown, stop=stop, error=describe_error(cause) if cause else None
+    )
+    return step, usage, cause
 
 
-def _show(live: LiveText, events: Iterable[ReplyEvent]) -> None:
+def _meant(failure: Failure, view: dict[str, Any], reading: Reading) -> Stop:
+    """What a failure means here: tools can be refused only where they were sent, and nothing came back."""
+    if failure == "tools_refused" and (not view["tools"] or reading.has_begun):
+        return "provider_error"
+    return failure
+
+
+def _show(live: LiveText, events: Iterable[ReplyEvent], *, content: bool) -> None:
     for event in events:
-        if event["kind"] == "content":
+        if event["kind"] == "content" and content:
             live.content(event["text"])
+        elif event["kind"] == "label":
+            live.label(event["text"])
         elif event["kind"] == "thinking":
             live.thinking(event["text"])
-        elif event["kind"] == "retract":
+        elif event["kind"] == "retract" and content:
             live.retract(event["text"])
 
 

@@ -10,7 +10,7 @@ import openai
 from turnflow.graph.outcome import ErrorInfo
 from turnflow.graph.text import storable
 
-Failure = Literal["provider_error", "context_too_long", "content_filter"]
+Failure = Literal["provider_error", "context_too_long", "content_filter", "tools_refused"]
 
 _LONG_CODES = {"context_length_exceeded", "string_above_max_length", "request_too_large"}
 _RATE = re.compile(r"per[ -]?(minute|second|hour|day)|rate.?limit|\btpm\b|\brpm\b|quota", re.IGNORECASE)
@@ -20,6 +20,21 @@ _LONG = re.compile(
     r"|(prompt|input|request).{0,40}(exceed|too (long|large))|exceed.{0,40}(context|n_ctx|max.{0,10}tokens)",
     re.IGNORECASE,
 )
+_TOOLS = re.compile(r"\btools?\b|tool[ _-](use|call|choice)|\bfunctions?\b|function[ _-]call", re.IGNORECASE)
+_NOT_TAKEN = re.compile(
+    r"(not|n't|no longer|never)\W+(\w+\W+){0,3}"
+    r"(support|allow|accept|available|enabled|permitted|implemented)"
+    r"|unsupported|no endpoints found|requires --enable|extra inputs are not permitted"
+    r"|(unknown|unrecogni[sz]ed|unexpected|extra) (request )?(parameter|argument|field|input|key)",
+    re.IGNORECASE,
+)
+_IN_MESSAGES = re.compile(
+    r"tool_call_id|preceding|must be (a response|followed)|role\W+.?tool|messages?\W*[\[.]", re.IGNORECASE
+)
+"""A complaint about the calls in the messages; the tools themselves are fine."""
+_TOOL_PARAMETERS = re.compile(r"(tools|tool_choice|functions?|function_call)\b", re.IGNORECASE)
+_NO_TOOLS = {400, 404, 405, 422, 500, 501}
+"""Statuses under which tools are refused; some local servers answer 500."""
 _REFUSED = {400, 413, 422, 500}
 """Statuses under which a request that is too long is refused; some local servers answer 500."""
 
@@ -74,7 +89,20 @@ def classify_error(error: BaseException) -> Failure:
     # The negative list goes first: "too many tokens per minute" is a rate limit.
     if (status is None or status in _REFUSED) and not _RATE.search(text) and _LONG.search(text):
         return "context_too_long" if _from_provider(error) else "provider_error"
-    return "provider_error"
+    return "tools_refused" if _refuses_tools(status, body, text) else "provider_error"
+
+
+def _refuses_tools(status: Any, body: dict[str, Any], text: str) -> bool:
+    """Whether the request was refused for the tools in it, by the named parameter or in so many words."""
+    if status not in _NO_TOOLS or _RATE.search(text) or _IN_MESSAGES.search(text):
+        return False
+    parameter = body.get("param")
+    if isinstance(parameter, str) and parameter and parameter != "null":
+        if not _TOOL_PARAMETERS.match(parameter):
+            return False
+        # A definition that is wrong in one place is no refusal of tools.
+        return "[" not in parameter and "." not in parameter
+    return bool(_TOOLS.search(text) and _NOT_TAKEN.search(text))
 
 
 def _from_provider(error: BaseException) -> bool:

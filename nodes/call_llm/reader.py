@@ -1,47 +1,14 @@
-"""The reply reader: what a model streams, told apart into answer and thinking."""
+"""The reply reader: what a model streams, told apart into label, answer, thinking and calls."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+from collections.abc import Collection, Iterable
 
 from turnflow.graph.profile import ProviderProfile
-from turnflow.nodes.call_llm.code_spans import CodeTracker
+from turnflow.graph.protocol import JsonProtocol, LabelProtocol, Protocol, ProtocolName, as_protocol
+from turnflow.nodes.call_llm.channels import Channel, JsonChannel, LabelChannel, PlainChannel
+from turnflow.nodes.call_llm.reply_events import Reply, ReplyEvent, Telling
 from turnflow.nodes.call_llm.think_tags import Piece, ThinkTagScanner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from turnflow.nodes.call_llm.call_assembly import AssembledCall
-
-_BLANKS = " \t\r"
-
-EventKind = Literal["content", "thinking", "label", "call", "retract"]
-
-
-class ReplyEvent(TypedDict):
-    """One thing that was read, in the order of the reply.
-
-    `content` is text for the user and `retract` takes back the last of it, exactly the `text` it carries;
-    `thinking` is not for the answer; `label` and `call` carry a label and a tool's name.
-    """
-
-    kind: EventKind
-    text: str
-
-
-class Reply(TypedDict):
-    """A whole reply, read."""
-
-    text: str
-    """The answer: byte for byte the `content` events without what was retracted."""
-    thinking: str
-    """All thoughts, one directly after the other: the `thinking` events."""
-    label: str | None
-    """The label, under a protocol that has labels."""
-    calls: list[AssembledCall]
-    """Tool calls that were written as text."""
-    raw: str
-    """The content channel as it came, tags included."""
 
 
 class ReplyReader:
@@ -51,23 +18,34 @@ class ReplyReader:
     in parts. The time taken is linear in the text, whatever it holds.
 
     Args:
-        profile: What the model does about thinking; the default profile if None.
+        protocol: How the reply says what it wants: a name, a `LabelProtocol`, or None for plain text.
+        profile: What the model does about thinking, and how it writes calls as text; the default profile if
+            None.
+        tool_names: Names of the tools, by which a lone JSON object is known for a call.
         after: The answer's text that an earlier, truncated reply already showed. Code that it left open is
             still open, and as the reply goes on with an answer, a closer without an opener is text.
+        label: The label of that earlier reply: this one begins in its body.
     """
 
-    def __init__(self, *, profile: ProviderProfile | None = None, after: str = "") -> None:
+    def __init__(
+        self,
+        protocol: Protocol | ProtocolName = None,
+        *,
+        profile: ProviderProfile | None = None,
+        tool_names: Collection[str] = (),
+        after: str = "",
+        label: str | None = None,
+    ) -> None:
         profile = profile or ProviderProfile()
-        self._answer = _Answer(after)
+        self._telling = Telling()
+        self._channel = _channel(as_protocol(protocol), self._telling, profile, tool_names, after, label)
         self._tags = ThinkTagScanner(
             profile.think_tags,
-            in_code=self._answer.in_code,
+            in_code=self._channel.in_code,
             starts_thinking=profile.starts_thinking,
-            orphans=not profile.starts_thinking and not after,
+            orphans=not profile.starts_thinking and not after and label is None,
         )
-        self._thinking: list[str] = []
         self._raw: list[str] = []
-        self._told: list[tuple[EventKind, list[str]]] = []  # the events of the call that is under way
         self._reply: Reply | None = None
 
     def feed(self, text: str) -> list[ReplyEvent]:
@@ -78,7 +56,8 @@ class ReplyReader:
         """
         self._check_open()
         self._raw.append(text)
-        return self._read(self._tags.feed(text))
+        self._read(self._tags.feed(text))
+        return self._telling.take()
 
     def feed_thinking(self, text: str) -> list[ReplyEvent]:
         """Read text of a delta's `reasoning_content` or `reasoning` field: thinking, whatever it holds.
@@ -89,18 +68,29 @@ class ReplyReader:
         self._check_open()
         if text:
             self._tags.thought_came_apart()
-        return self._read([Piece("thinking", text)])
+        self._telling.tell("thinking", text)
+        return self._telling.take()
 
-    def close(self) -> list[ReplyEvent]:
-        """End the reply and give its last events; closing again gives none."""
+    def close(self, *, cut_off: bool = False) -> list[ReplyEvent]:
+        """End the reply and give its last events; closing again gives none.
+
+        Args:
+            cut_off: Whether a limit of tokens ended it: a call whose end is missing is then a call that was
+                not complete, else it is text.
+        """
         if self._reply is not None:
             return []
-        events = self._read(self._tags.close())
+        self._read(self._tags.close())
+        channel = self._channel
+        channel.close(cut_off=cut_off)
+        for call in channel.calls:
+            self._telling.tell("call", call["name"])
+        events = self._telling.take()
         self._reply = {
-            "text": self._answer.text,
-            "thinking": "".join(self._thinking),
-            "label": None,
-            "calls": [],
+            "text": self._telling.content,
+            "thinking": self._telling.thinking,
+            "label": channel.label,
+            "calls": channel.calls,
             "raw": "".join(self._raw),
         }
         return events
@@ -116,101 +106,47 @@ class ReplyReader:
             raise RuntimeError("The reply is still being read: call close() before you look at it.")
         return self._reply
 
+    @property
+    def body(self) -> str:
+        """What stands behind the label, whether it is shown or not; without a protocol, the answer."""
+        return self._channel.body
+
+    @property
+    def violation(self) -> tuple[str, str]:
+        """What is wrong with a JSON decision, as a key and in words; two empty texts if nothing is."""
+        return self._channel.violation, self._channel.problem
+
     def _check_open(self) -> None:
         if self._reply is not None:
             raise RuntimeError("This reader is closed: a ReplyReader reads one reply, make a new one.")
 
-    def _read(self, pieces: Iterable[Piece]) -> list[ReplyEvent]:
+    def _read(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
-            self._route(piece)
-        told, self._told = self._told, []
-        return [{"kind": kind, "text": "".join(parts)} for kind, parts in told]
-
-    def _route(self, piece: Piece) -> None:
-        match piece.kind:
-            case "text":
-                self._tell("content", self._answer.add(piece.text))
-            case "thinking":
-                self._think(piece.text)
-            case "closed":
-                self._answer.drop_blank_lines()
-            case "orphan":
-                shown, unshown = self._answer.withdraw()
-                self._tell("retract", shown)
-                self._think(shown + unshown)
-
-    def _think(self, text: str) -> None:
-        self._thinking.append(text)
-        self._tell("thinking", text)
-
-    def _tell(self, kind: EventKind, text: str) -> None:
-        if not text:
-            return
-        if self._told and self._told[-1][0] == kind:
-            self._told[-1][1].append(text)
-        else:
-            self._told.append((kind, [text]))
+            match piece.kind:
+                case "text":
+                    self._channel.text(piece.text)
+                case "thinking":
+                    self._telling.tell("thinking", piece.text)
+                case "closed":
+                    self._channel.thought_ended()
+                case "orphan":
+                    self._channel.withdraw()
 
 
-class _Answer:
-    """The answer as the user sees it, without the blank lines that follow a thought.
-
-    Args:
-        after: What the user saw before it.
-    """
-
-    def __init__(self, after: str) -> None:
-        self._code = CodeTracker(after)
-        self._parts: list[str] = []
-        self._dropping = False
-        self._blanks: list[str] = []  # since the thought, on a line that may turn out to be blank
-
-    @property
-    def text(self) -> str:
-        return "".join(self._parts)
-
-    def in_code(self) -> bool:
-        return self._code.in_code()
-
-    def add(self, text: str) -> str:
-        """Take text outside thinking; give what of it, and of text before it, can be shown now."""
-        shown = self._without_blank_lines(text) if self._dropping else text
-        self._code.feed(shown)
-        self._parts.append(shown)
-        return shown
-
-    def drop_blank_lines(self) -> None:
-        """Begin to leave out blank lines: a thought ended here.
-
-        Only lines that are blank to the user count. After a thought in the middle of a line, the rest of that
-        line and its end are kept.
-        """
-        self._dropping = True
-
-    def withdraw(self) -> tuple[str, str]:
-        """Give up all text, what was shown and the blanks that were not: it was a thought."""
-        shown, unshown = self.text, "".join(self._blanks)
-        self._code.start_over()
-        self._parts = []
-        self._blanks = []
-        self._dropping = True
-        return shown, unshown
-
-    def _without_blank_lines(self, text: str) -> str:
-        kept = ""
-        if not self._code.at_line_start:
-            line, newline, text = text.partition("\n")
-            kept = line + newline
-            if line.strip(_BLANKS):
-                self._dropping = False
-                return kept + text
-        blank = len(text) - len(text.lstrip(_BLANKS + "\n"))
-        line_start = text.rfind("\n", 0, blank) + 1
-        if line_start:
-            self._blanks = []
-        if blank == len(text):
-            self._blanks.append(text[line_start:])
-            return kept
-        self._dropping = False
-        unshown, self._blanks = "".join(self._blanks), []
-        return kept + unshown + text[line_start:]
+def _channel(
+    protocol: Protocol,
+    telling: Telling,
+    profile: ProviderProfile,
+    tool_names: Collection[str],
+    after: str,
+    label: str | None,
+) -> Channel:
+    if isinstance(protocol, JsonProtocol):
+        return JsonChannel(telling, goes_on=bool(after))
+    goes_on = bool(after) or label is not None
+    dialects = [dialect for dialect in profile.dialects() if not (goes_on and dialect == "json")]
+    if isinstance(protocol, LabelProtocol):
+        return LabelChannel(
+            telling, protocol, dialects=dialects, tool_names=tool_names, after=after, label=label
+        )
+    return PlainChannel(telling, dialects=dialects, tool_names=tool_names, after=after)

@@ -8,19 +8,20 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
+from turnflow.graph.decision import is_truncated
 from turnflow.graph.outcome import ErrorInfo
-from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.text import SurrogateJoiner, storable
-from turnflow.nodes.call_llm.call_assembly import AssembledCall, CallAssembler
+from turnflow.nodes.call_llm.call_assembly import AssembledCall, CallAssembler, new_ids
 from turnflow.nodes.call_llm.chunks import (
     chunk_calls,
     chunk_finish_reason,
     chunk_reasoning,
     chunk_text,
 )
-from turnflow.nodes.call_llm.reader import ReplyEvent, ReplyReader
+from turnflow.nodes.call_llm.reader import ReplyReader
+from turnflow.nodes.call_llm.reply_events import ReplyEvent
 
-Stop = Literal["", "cancelled", "provider_error", "context_too_long", "content_filter"]
+Stop = Literal["", "cancelled", "provider_error", "context_too_long", "content_filter", "tools_refused"]
 
 
 class Step(TypedDict):
@@ -29,10 +30,20 @@ class Step(TypedDict):
     message_id: str
     text: str
     raw: str
+    label: str | None
+    body: str
+    """What stands behind the label."""
+    shown: str
+    """What of `text` went out as events."""
     thinking: str
     reasoning: str
     """What came through the reasoning field; part of `thinking` too."""
     calls: list[dict[str, Any]]
+    calls_in_text: bool
+    """Whether the calls were written as text."""
+    violation: str
+    problem: str
+    """What is wrong with a JSON decision: its key, and in words."""
     finish_reason: str
     retracted: bool
     stop: Stop
@@ -43,8 +54,8 @@ class Step(TypedDict):
 class Reading:
     """Fed with chunks, gives the events of the live text and, at the end, the step."""
 
-    def __init__(self, profile: ProviderProfile, *, after: str = "", taken_ids: Collection[str] = ()) -> None:
-        self._reader = ReplyReader(profile=profile, after=after)
+    def __init__(self, reader: ReplyReader, *, taken_ids: Collection[str] = ()) -> None:
+        self._reader = reader
         self._assembler = CallAssembler()
         self._taken_ids = taken_ids
         self._text = SurrogateJoiner()
@@ -52,9 +63,16 @@ class Reading:
         self._reasoning: list[str] = []
         self._finish_reason = ""
         self._retracted = False
+        self._has_begun = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything came."""
+        return self._has_begun
 
     def feed(self, chunk: BaseMessage) -> list[ReplyEvent]:
         """Read a chunk."""
+        self._has_begun = True
         events: list[ReplyEvent] = []
         if reasoning := self._reasoning_text.feed(chunk_reasoning(chunk)):
             self._reasoning.append(reasoning)
@@ -73,19 +91,35 @@ class Reading:
             events += self._reader.feed_thinking(thought)
         if rest := self._text.close():
             events += self._reader.feed(rest)
-        return self._seen(events + self._reader.close())
+        return self._seen(events + self._reader.close(cut_off=is_truncated(self._finish_reason)))
 
-    def step(self, message_id: str, *, stop: Stop = "", error: ErrorInfo | None = None) -> Step:
-        """The reply; after `close`. The calls of a reply that ended early were never complete."""
+    def step(
+        self, message_id: str, *, shown: str = "", stop: Stop = "", error: ErrorInfo | None = None
+    ) -> Step:
+        """The reply; after `close`. The calls of a reply that ended early were never complete.
+
+        Native calls win over those that were written as text.
+        """
         reply = self._reader.reply
+        violation, problem = self._reader.violation
         calls = [] if stop else self._assembler.close(self._finish_reason, self._taken_ids)
+        written: list[AssembledCall] = []
+        if not calls and not stop:
+            ids = new_ids(len(reply["calls"]), self._taken_ids)
+            written = [{"id": i, **call} for i, call in zip(ids, reply["calls"], strict=True)]
         return {
             "message_id": message_id,
             "text": reply["text"],
             "raw": reply["raw"],
+            "label": reply["label"],
+            "body": self._reader.body,
+            "shown": shown,
             "thinking": reply["thinking"],
             "reasoning": "".join(self._reasoning),
-            "calls": [_storable_call(call) for call in calls],
+            "calls": [_storable_call(call) for call in calls or written],
+            "calls_in_text": bool(written),
+            "violation": "" if calls else violation,
+            "problem": storable(problem),
             "finish_reason": self._finish_reason,
             "retracted": self._retracted,
             "stop": stop,

@@ -30,7 +30,7 @@ def open_request(
     definitions = [tool.definition for tool in resources.registry if tool.name in set(view["tools"])]
     if definitions:
         runnable = _with_tools(runnable, definitions)
-    options = _options(turn, resources)
+    options = {**_options(turn, resources), **_constrained(view)}
     hidden = merge_configs(config, {"tags": [TAG_NOSTREAM]})
 
     def stream() -> Iterator[BaseMessage]:
@@ -47,6 +47,16 @@ def open_request(
 def _options(turn: dict[str, Any], resources: TurnResources) -> dict[str, Any]:
     limit = resources.settings.max_output_tokens
     return {} if limit is None else {"max_tokens": limit * turn["output_factor"]}
+
+
+def _constrained(view: dict[str, Any]) -> dict[str, Any]:
+    """What holds the reply to its protocol, in the request's body.
+
+    LangChain would read a `response_format` of its own kind by other means, and not chunk by chunk.
+    """
+    constraint = view.get("constraint") or {}
+    body = {**{k: v for k, v in constraint.items() if k != "extra_body"}, **constraint.get("extra_body", {})}
+    return {"extra_body": body} if body else {}
 
 
 def _with_tools(model: Any, definitions: list[dict[str, Any]]) -> Any:

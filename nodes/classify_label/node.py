@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, RemoveMessage
 
 from turnflow.graph.batch import PlannedBatch
-from turnflow.graph.events import complete_live_message
+from turnflow.graph.decision import is_truncated
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.pauses import announce_pause, next_question
+from turnflow.graph.protocol import JsonProtocol, LabelProtocol, Protocol
+from turnflow.graph.repairs import MAX_DRAFT
+from turnflow.graph.reply_form import TOOLS_REFUSED
 from turnflow.graph.resources import TurnResources
 from turnflow.graph.state import TurnState
 from turnflow.graph.transcript import message_of
+from turnflow.nodes.classify_label.endings import ended_early, may_continue
+from turnflow.nodes.classify_label.json_decisions import decide_json
+from turnflow.nodes.classify_label.labels import (
+    content_violation,
+    decide_finish,
+    decide_label,
+    form_violation,
+    label_of,
+)
+from turnflow.nodes.classify_label.live import LiveReply
 from turnflow.nodes.classify_label.native import decide_native
-from turnflow.nodes.classify_label.reply_message import reply_message
+from turnflow.nodes.classify_label.reply_message import reply_message, text_so_far
 
 PlanBatch = Callable[[dict[str, Any], dict[str, Any], TurnResources], PlannedBatch]
 
@@ -28,22 +41,26 @@ class ClassifyLabel:
 
     def __call__(self, state: TurnState, run: NodeRun) -> Body[Update]:
         """Decide by the step, store its message, and plan its calls."""
-        step, turn = state["step"], state["turn"]
-        decision = decide_native(step, turn, run.resources.settings)
+        reply = _Reply(state, run)
+        decision = yield from reply.decide()
         if decision["kind"] == "tool":
-            return (yield from self._call_tools(state, decision, run))
-        update = _settled(state, decision)
-        if decision["kind"] != "continue":
-            text = "finish" if decision["kind"] == "terminal" else "none"
-            run.emitter(turn).emit("round.ended", text=text)
-        return update
+            return (yield from self._call_tools(reply, decision, run))
+        return (yield from reply.settle(decision))
 
-    def _call_tools(self, state: TurnState, decision: dict[str, Any], run: NodeRun) -> Body[Update]:
-        step = state["step"]
-        planned = self._plan_batch(step, state["turn"], run.resources)
-        turn = {**state["turn"], **planned.turn}
-        message = reply_message(step, so_far=_so_far(state), calls=planned.calls, partial=False)
-        _announce(message, step)
+    def _call_tools(self, reply: _Reply, decision: dict[str, Any], run: NodeRun) -> Body[Update]:
+        step = reply.step
+        planned = self._plan_batch(step, reply.turn, run.resources)
+        turn = {**reply.turn, "repair": {}, **planned.turn}
+        message = reply_message(
+            step,
+            content=step["text"],
+            label=decision.get("label") or None,
+            so_far=reply.so_far,
+            calls=planned.calls,
+            partial=False,
+        )
+        if message:
+            reply.live.accept(message)
         emitter = run.emitter(turn)
         refused = {result.tool_call_id: result for result in planned.refusals}
         for call in planned.calls:
@@ -69,36 +86,134 @@ class ClassifyLabel:
         }
 
 
-def _settled(state: TurnState, decision: dict[str, Any]) -> Update:
-    """The update of a reply without calls."""
-    step, turn = state["step"], dict(state["turn"])
-    cut_off = decision["key"] in {"truncated", "broken_off"} or decision["kind"] in {"stop", "overflow"}
-    message = reply_message(step, so_far=_so_far(state), calls=(), partial=cut_off)
-    if step["error"]:
-        turn["error"] = step["error"]
-    if step["stop"] == "provider_error" and "provider_error" not in turn["degradations"]:
-        turn["degradations"] = [*turn["degradations"], "provider_error"]
-    if decision["kind"] == "intermediate":
-        turn |= {"phase": "finish", "finish_cause": decision["key"]}
-    update: Update = {"decision": decision, "step": _slim(step)}
-    if turn != state["turn"]:
-        update["turn"] = turn
-    if message:
-        _announce(message, step)
-        update["messages"] = [message]
-    elif step["retracted"]:
-        # Front ends have shown what was taken back, and nothing is stored that would replace it.
-        _announce(AIMessage(content="", id=step["message_id"]), step)
-    return update
+class _Reply:
+    """One reply on its way to a decision, and what becomes of it."""
 
+    def __init__(self, state: TurnState, run: NodeRun) -> None:
+        self.step, self.turn, self.run = state["step"], state["turn"], run
+        self.protocol: Protocol = run.resources.form_in(self.turn).protocol
+        is_part = self.turn["continuing"]
+        self.so_far = message_of(state["messages"], self.step["message_id"]) if is_part else None
+        self.live = LiveReply(run.emitter(self.turn), self.step, text_so_far(self.so_far), self.protocol)
 
-def _announce(message: AIMessage | None, step: dict[str, Any]) -> None:
-    if message:
-        complete_live_message(message, retracted=step["retracted"])
+    def decide(self) -> Body[dict[str, Any]]:
+        step, turn, settings = self.step, self.turn, self.run.resources.settings
+        if ended := ended_early(step, turn, settings):
+            return ended
+        if self.protocol is None:
+            return decide_native(step, turn, settings)
+        if turn["phase"] == "finish":
+            return decide_finish(step, turn, settings)
+        if isinstance(self.protocol, JsonProtocol):
+            return decide_json(step, turn, settings)
+        label = label_of(step, self.protocol)
+        violation = yield from self._violation(label, self.protocol)
+        return decide_label(step, turn, settings, label=label, protocol=self.protocol, violation=violation)
 
+    def settle(self, decision: dict[str, Any]) -> Body[Update]:
+        """The update of a reply without calls."""
+        step, kind, key = self.step, decision["kind"], decision["key"]
+        turn = dict(self.turn)
+        is_refused = bool(key) and (kind == "violation" or (kind == "intermediate" and "times" in decision))
+        update: Update = {"decision": decision, "step": _slim(step)}
+        if is_refused:
+            message = None
+            update |= self._draft(decision)
+        else:
+            message = self._message(decision)
+            if message:
+                update["messages"] = [message]
+        said = yield from self._on_intermediate(decision)
+        turn["directives"] = [*turn["directives"], *said]
+        self._note(decision, turn)
+        self._show(decision, message)
+        if kind != "continue" and key != "tools_refused":
+            text = "finish" if kind == "terminal" else "narration" if message and message.content else "none"
+            self.run.emitter(turn).emit("round.ended", text=text if kind != "stop" else "none")
+        if turn != self.turn:
+            update["turn"] = turn
+        return update
 
-def _so_far(state: TurnState) -> AIMessage | None:
-    return message_of(state["messages"], state["step"]["message_id"]) if state["turn"]["continuing"] else None
+    def _violation(self, label: str, protocol: LabelProtocol) -> Body[dict[str, Any] | None]:
+        step = self.step
+        if violation := form_violation(step, label, protocol):
+            return violation
+        goes_on = is_truncated(step["finish_reason"]) and may_continue(self.turn, self.run.resources.settings)
+        if goes_on and label in protocol.final:
+            return None  # what is not whole cannot be judged
+        text = text_so_far(self.so_far) + step["body"]
+        verdict = ""
+        if label in protocol.terminal and protocol.validate_terminal:
+            said = yield from self.run.ask(
+                protocol.validate_terminal, "validate_terminal", self.turn, label=label, text=text
+            )
+            verdict = said[0].strip() if said else ""
+        return content_violation(text, label, protocol, verdict)
+
+    def _draft(self, decision: dict[str, Any]) -> Update:
+        """The update that keeps the beginning of a rejected reply, and nothing of it in the transcript."""
+        before = self.so_far.additional_kwargs["turnflow"]["raw"] if self.so_far else ""
+        draft = (before + self.step["raw"])[:MAX_DRAFT] if self.protocol else ""
+        update: Update = {"decision": {**decision, "draft": draft}}
+        if self.so_far and self.so_far.id:
+            update["messages"] = [RemoveMessage(id=self.so_far.id)]
+        return update
+
+    def _message(self, decision: dict[str, Any]) -> AIMessage | None:
+        kind, step = decision["kind"], self.step
+        cut_off = decision["key"] in {"truncated", "broken_off"} or kind in {"stop", "overflow"}
+        is_kept = kind == "intermediate" and bool(decision.get("label"))
+        ends = kind == "terminal"
+        label = step["label"] if self.protocol else None
+        message = reply_message(
+            step,
+            content=step["body"] if ends else step["text"],
+            label=label,
+            so_far=self.so_far,
+            calls=(),
+            partial=cut_off,
+            is_kept=is_kept,
+        )
+        if message and isinstance(self.protocol, JsonProtocol) and (self.so_far or cut_off):
+            message.additional_kwargs["turnflow"]["raw"] = ""  # parts of JSON objects make none together
+        return message
+
+    def _on_intermediate(self, decision: dict[str, Any]) -> Body[list[dict[str, str]]]:
+        protocol = self.protocol
+        if decision["kind"] != "intermediate" or decision["key"] or not isinstance(protocol, LabelProtocol):
+            return []
+        text = text_so_far(self.so_far) + self.step["body"]
+        said = yield from self.run.ask(
+            protocol.on_intermediate, "on_intermediate", self.turn, label=decision["label"], text=text
+        )
+        return [{"key": "on_intermediate", "text": text} for text in said]
+
+    def _note(self, decision: dict[str, Any], turn: dict[str, Any]) -> None:
+        """Write into the turn what the decision changes there."""
+        kind, key, step = decision["kind"], decision["key"], self.step
+        if step["error"]:
+            turn["error"] = step["error"]
+        if step["stop"] == "provider_error" and "provider_error" not in turn["degradations"]:
+            turn["degradations"] = [*turn["degradations"], "provider_error"]
+        if key == "tools_refused":
+            turn["degradations"] = [*turn["degradations"], TOOLS_REFUSED]
+            form = self.run.resources.form_in(turn)
+            self.run.emitter(turn).emit(
+                "degraded", degradation=TOOLS_REFUSED, dialect=form.dialect, error=step["error"]
+            )
+        elif kind == "intermediate" and key:
+            turn |= {"phase": "finish", "finish_cause": key}
+        if kind not in {"violation", "continue"} and key != "tools_refused":
+            turn["repair"] = {}
+
+    def _show(self, decision: dict[str, Any], message: AIMessage | None) -> None:
+        if message is None:
+            self.live.reject()
+        elif decision["kind"] == "continue":
+            self.live.wait(message)
+        else:
+            hidden = decision["key"] == "label"  # it ends the turn, and its text is for the caller
+            self.live.accept(message, is_shown=not hidden)
 
 
 def _slim(step: dict[str, Any]) -> dict[str, Any]:

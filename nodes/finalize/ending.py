@@ -20,6 +20,9 @@ _STOPS: dict[str, tuple[Status, str]] = {
 }
 """Status and stop reason of each way to stop without an answer."""
 
+_BUDGETS = frozenset({"rounds", "call_limit"})
+"""Causes of a finish that are no fault."""
+
 _ENDINGS: dict[str, Status] = {"terminate": "finished", "truncated": "finished_truncated"}
 """Status of an answer by its decision's key, however many rounds were spent."""
 
@@ -45,7 +48,7 @@ def end_status(decision: dict[str, Any], turn: dict[str, Any], *, has_answer: bo
         return _STOPS[decision["key"]][0]
     if not has_answer:
         return "provider_error" if turn["finish_cause"] == "provider_error" else "empty"
-    if turn["degradations"] or turn["finish_cause"] in {"empty_reply", "thinking_only"}:
+    if turn["degradations"] or turn["finish_cause"] not in {"", *_BUDGETS}:
         return "finished_degraded"
     if decision["key"] in _ENDINGS:
         return _ENDINGS[decision["key"]]
@@ -60,4 +63,6 @@ def stop_reason(decision: dict[str, Any], turn: dict[str, Any]) -> str:
         return "terminate"
     if decision["key"] == "truncated":
         return "length"
+    if decision["key"] == "label":
+        return str(decision["label"])
     return str(turn["finish_cause"] or decision["key"])

@@ -14,16 +14,16 @@ from turnflow.graph.routes import after_assemble, after_classify
 
 DRAWING = """\
 	__start__ --> assemble_context;
-	assemble_context -.-> call_llm;
-	assemble_context -.-> dispatch_tools;
-	assemble_context -.-> finalize;
-	assemble_context -.-> fold_checkpoint;
+	assemble_context -. &nbsp;next round&nbsp; .-> call_llm;
+	assemble_context -. &nbsp;next wave&nbsp; .-> dispatch_tools;
+	assemble_context -. &nbsp;end&nbsp; .-> finalize;
+	assemble_context -. &nbsp;checkpoint&nbsp; .-> fold_checkpoint;
 	call_llm --> classify_label;
-	classify_label -.-> assemble_context;
-	classify_label -.-> dispatch_tools;
-	classify_label -.-> finalize;
-	classify_label -.-> fold_checkpoint;
-	classify_label -.-> repair;
+	classify_label -. &nbsp;intermediate, continue&nbsp; .-> assemble_context;
+	classify_label -. &nbsp;tool calls&nbsp; .-> dispatch_tools;
+	classify_label -. &nbsp;terminal, stop&nbsp; .-> finalize;
+	classify_label -. &nbsp;overflow&nbsp; .-> fold_checkpoint;
+	classify_label -. &nbsp;violation&nbsp; .-> repair;
 	dispatch_tools --> assemble_context;
 	fold_checkpoint --> assemble_context;
 	repair --> assemble_context;
@@ -40,7 +40,7 @@ def test_the_readme_shows_the_drawing() -> None:
 
     readme = (ROOT / "README.md").read_text("utf-8")
     for line in DRAWING.splitlines():
-        arrow = line.strip().rstrip(";")
+        arrow = line.strip().rstrip(";").replace("&nbsp;", "")
         assert arrow in readme
 
 

@@ -41,7 +41,7 @@ def test_every_language_has_the_same_behaviours(language: str) -> None:
     prompts = Prompts(language)
     assert prompts.behaviours() == Prompts("en").behaviours()
     for name in prompts.behaviours():
-        assert prompts.behaviour(name)
+        assert prompts.behaviour(name).text
 
 
 def test_an_unknown_behaviour_is_refused_with_those_that_there_are() -> None:

@@ -108,7 +108,11 @@ def test_a_wrong_setting_in_the_context_is_refused(stage: Stage, fake_provider: 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"protocol": "label"}, "protocol 'label' is not one of: native"),
+        (
+            {"protocol": "labels"},
+            "protocol 'labels' is not one of: native, label, json; or give a LabelProtocol",
+        ),
+        ({"behaviour": "poet.md"}, "behaviour 'poet.md' cannot be read"),
         ({"behaviour": "poet"}, "behaviour 'poet' does not exist; there are: chat"),
         ({"settings": {"max_rounds": 0}}, "max_rounds"),
         ({"settings": {"rounds": 3}}, "rounds"),

@@ -3,7 +3,8 @@
 import pytest
 
 from turnflow.graph.profile import ProviderProfile
-from turnflow.nodes.call_llm.reader import ReplyEvent, ReplyReader
+from turnflow.nodes.call_llm.reader import ReplyReader
+from turnflow.nodes.call_llm.reply_events import ReplyEvent
 
 STARTS_THINKING = ProviderProfile(starts_thinking=True)
 

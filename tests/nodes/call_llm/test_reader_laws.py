@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnflow.graph.profile import ProviderProfile
-from turnflow.nodes.call_llm.reader import Reply, ReplyEvent, ReplyReader
+from turnflow.nodes.call_llm.reader import ReplyReader
+from turnflow.nodes.call_llm.reply_events import Reply, ReplyEvent
 
 FUZZ = settings(max_examples=int(os.environ.get("TURNFLOW_FUZZ_EXAMPLES", "2000")), deadline=None)
 
