@@ -65,8 +65,8 @@ class TurnContext:
     """Name of the model at the configured endpoint; ignored where `model` is given."""
     instructions: str | None = None
     """The caller's own instructions, in the system prompt behind the behaviour's text."""
-    behaviour: str | None = None
-    """Name of a behaviour, or the path of its file."""
+    behaviour: Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})] = None
+    """Name of a behaviour, or the `Path` of its file."""
     protocol: Annotated[Any, WithJsonSchema(_PROTOCOL_SCHEMA)] = None
     """How replies say what they want: `native`, `label`, `json` or a `LabelProtocol`; unset: as the behaviour
     says."""
@@ -101,6 +101,9 @@ class TurnContext:
             self.tools = list(self.tools)
         if self.protocol is not None:
             as_protocol(self.protocol)
+        if isinstance(self.behaviour, str) and self.behaviour.endswith(".md"):
+            # A context may come as JSON from afar, and is not to name files of this machine.
+            raise ValueError(f"TurnContext.behaviour is a name; for a file give Path({self.behaviour!r})")
         for name, kind in (("hooks", TurnHooks), ("cancel", CancelToken)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):

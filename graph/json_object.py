@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import json_repair
 
 from turnflow.graph.json_scan import MAX_DEPTH, Member, ObjectScanner
+from turnflow.graph.text import storable_json
 
 KEYS = ("thought", "action", "action_input")
 """The keys of a decision."""
@@ -99,7 +100,7 @@ def _value(text: str, member: Member) -> Any:
     if member.kind == "text":
         return member.text
     if member.closed or member.kind == "scalar":
-        return member.value
+        return storable_json(member.value)
     if member.kind == "array":
         return []
     inner = scan_at(text, member.start).members
@@ -141,6 +142,7 @@ def _library(text: str, start: int) -> dict[str, Any] | None:
         found = json_repair.loads(part, skip_json_loads=True)
     except Exception:  # noqa: BLE001 - whatever the library stumbles over is no decision
         return None
+    found = storable_json(found)
     objects = [each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict)]
     with_action = [each for each in objects if "action" in each]
     return next(iter(with_action or objects), None)

@@ -51,6 +51,12 @@ Local = Annotated[bool, typer.Option("--local", help="Use the embedded toy model
 Instructions = Annotated[
     str, typer.Option("--instructions", "-i", help="Your own instructions to the model.")
 ]
+Behaviour = Annotated[
+    str, typer.Option("--behaviour", "-b", help="chat, solve, research, decide, or a .md file of your own.")
+]
+Protocol = Annotated[
+    str | None, typer.Option("--protocol", "-p", help="native, label or json; default: the behaviour's.")
+]
 Root = Annotated[Path | None, typer.Option(help="Offer read_file and list_files in this folder.")]
 Database = Annotated[Path | None, typer.Option("--sqlite", help="Offer sqlite_query on this database.")]
 Rounds = Annotated[int, typer.Option(help="Rounds before the turn settles.")]
@@ -85,6 +91,8 @@ def run(
     base_url: BaseUrl = None,
     local: Local = False,
     instructions: Instructions = "",
+    behaviour: Behaviour = "chat",
+    protocol: Protocol = None,
     root: Root = None,
     sqlite: Database = None,
     max_rounds: Rounds = 8,
@@ -95,7 +103,9 @@ def run(
         _used_wrongly("give either a message or --answer")
     if answer and thread is None and not last:
         _used_wrongly("--answer needs --thread or --last, the thread whose question it answers")
-    options = Options(model, base_url, local, instructions, root, sqlite, max_rounds, language)
+    options = Options(
+        model, base_url, local, instructions, behaviour, protocol, root, sqlite, max_rounds, language
+    )
     console = Console(stderr=as_json, highlight=False)
     with _plain_errors(), open_saver(threads_file(db, must_exist=last)) as saver:
         thread_id = _thread(saver, thread, last=last)
@@ -123,13 +133,17 @@ def chat(
     base_url: BaseUrl = None,
     local: Local = False,
     instructions: Instructions = "",
+    behaviour: Behaviour = "chat",
+    protocol: Protocol = None,
     root: Root = None,
     sqlite: Database = None,
     max_rounds: Rounds = 8,
     language: Language = "en",
 ) -> None:
     """Chat with a model. Ctrl-C cancels the turn and keeps the thread; Ctrl-D leaves."""
-    options = Options(model, base_url, local, instructions, root, sqlite, max_rounds, language)
+    options = Options(
+        model, base_url, local, instructions, behaviour, protocol, root, sqlite, max_rounds, language
+    )
     console = Console(highlight=False)
     with _plain_errors(), open_saver(threads_file(db, must_exist=last)) as saver:
         thread_id = _thread(saver, thread, last=last)

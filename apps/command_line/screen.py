@@ -25,6 +25,7 @@ class TurnScreen:
         self._status: Status | None = None
         self._mid_line = False
         self._style = ""
+        self._said = False
 
     def __enter__(self) -> Self:
         return self
@@ -44,14 +45,18 @@ class TurnScreen:
         if draw:
             draw(event)
 
+    def _on_round_started(self, _event: dict[str, Any]) -> None:
+        self._said = False
+
     def _on_content_delta(self, event: dict[str, Any]) -> None:
+        self._said = True
         self._write(event["text"], "")
 
     def _on_thinking_delta(self, event: dict[str, Any]) -> None:
         self._write(event["text"], "dim italic")
 
     def _on_content_retract(self, _event: dict[str, Any]) -> None:
-        self._row("↶ taken back: what stands above was a thought", "dim")
+        self._row("↶ taken back: what stands above is not the answer", "dim")
 
     def _on_tool_call(self, event: dict[str, Any]) -> None:
         arguments = ", ".join(f"{key}={_short(value)}" for key, value in event["args"].items())
@@ -74,11 +79,21 @@ class TurnScreen:
     def _on_nudge(self, event: dict[str, Any]) -> None:
         self._row(f"· nudge: {event['key']}", "dim")
 
+    def _on_repair(self, event: dict[str, Any]) -> None:
+        again = " again" if event["times"] > 1 else ""
+        self._row(f"· sent back{again}: {event['key']}", "dim")
+
+    def _on_degraded(self, event: dict[str, Any]) -> None:
+        self._row(f"· the provider takes no {event['degradation']}; going on without", "yellow")
+
     def _on_folded(self, event: dict[str, Any]) -> None:
         self._row(f"· folded {len(event['message_ids'])} messages", "dim")
 
     def _on_turn_ended(self, event: dict[str, Any]) -> None:
         status = event["outcome"]["status"]
+        if not self._said:
+            # An answer for the code that called the turn: nothing of it was streamed.
+            self._write(event.get("answer", ""), "")
         if status not in {"finished", "paused"}:
             self._row(f"· {status} ({event['outcome']['stop_reason']})", "yellow")
         self._end_line()

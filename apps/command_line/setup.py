@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import typer
 from langchain_core.language_models import BaseChatModel
@@ -15,6 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from turnflow import OpenAICompatibleChat, TurnSettings, build_turn_graph
 from turnflow.apps.example_tools import calculate, file_tools, now, sqlite_query_tool
+from turnflow.graph.protocol import ProtocolName
 
 DEFAULT_MODEL = "gpt-4o-mini"
 
@@ -27,6 +28,8 @@ class Options:
     base_url: str | None
     local: bool
     instructions: str
+    behaviour: str
+    protocol: str | None
     root: Path | None
     sqlite: Path | None
     max_rounds: int
@@ -92,5 +95,11 @@ def build_graph(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Ca
         }
     )
     return build_turn_graph(
-        model, tools, settings=settings, instructions=options.instructions, checkpointer=saver
+        model,
+        tools,
+        settings=settings,
+        instructions=options.instructions,
+        behaviour=options.behaviour,
+        protocol=cast("ProtocolName | None", options.protocol),
+        checkpointer=saver,
     )

@@ -34,7 +34,7 @@ _IN_MESSAGES = re.compile(
 """A complaint about the calls in the messages; the tools themselves are fine."""
 _TOOL_PARAMETERS = re.compile(r"(tools|tool_choice|functions?|function_call)\b", re.IGNORECASE)
 _NO_TOOLS = {400, 404, 405, 422, 500, 501}
-"""Statuses under which tools are refused; some local servers answer 500."""
+"""Statuses under which tools are refused; some local servers answer 500, others inside the stream."""
 _REFUSED = {400, 413, 422, 500}
 """Statuses under which a request that is too long is refused; some local servers answer 500."""
 
@@ -89,12 +89,14 @@ def classify_error(error: BaseException) -> Failure:
     # The negative list goes first: "too many tokens per minute" is a rate limit.
     if (status is None or status in _REFUSED) and not _RATE.search(text) and _LONG.search(text):
         return "context_too_long" if _from_provider(error) else "provider_error"
+    if status is None and not _from_provider(error):
+        return "provider_error"
     return "tools_refused" if _refuses_tools(status, body, text) else "provider_error"
 
 
 def _refuses_tools(status: Any, body: dict[str, Any], text: str) -> bool:
     """Whether the request was refused for the tools in it, by the named parameter or in so many words."""
-    if status not in _NO_TOOLS or _RATE.search(text) or _IN_MESSAGES.search(text):
+    if status not in {None, *_NO_TOOLS} or _RATE.search(text) or _IN_MESSAGES.search(text):
         return False
     parameter = body.get("param")
     if isinstance(parameter, str) and parameter and parameter != "null":

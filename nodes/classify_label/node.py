@@ -90,7 +90,8 @@ class _Reply:
     """One reply on its way to a decision, and what becomes of it."""
 
     def __init__(self, state: TurnState, run: NodeRun) -> None:
-        self.step, self.turn, self.run = state["step"], state["turn"], run
+        self.turn, self.run = state["turn"], run
+        self.step = {**_later_fields(state["step"]), **state["step"]}
         self.protocol: Protocol = run.resources.form_in(self.turn).protocol
         is_part = self.turn["continuing"]
         self.so_far = message_of(state["messages"], self.step["message_id"]) if is_part else None
@@ -214,6 +215,13 @@ class _Reply:
         else:
             hidden = decision["key"] == "label"  # it ends the turn, and its text is for the caller
             self.live.accept(message, is_shown=not hidden)
+
+
+def _later_fields(step: dict[str, Any]) -> dict[str, Any]:
+    """What a step lacks that was stored before there were protocols."""
+    text = step["text"]
+    fields = {"label": None, "body": text, "shown": text, "calls_in_text": False}
+    return {**fields, "violation": "", "problem": ""}
 
 
 def _slim(step: dict[str, Any]) -> dict[str, Any]:

@@ -283,3 +283,10 @@ def test_what_takes_the_library_long_is_not_mended(hostile: str, length: int) ->
     start = time.thread_time()
     read_decision("{'thought': \"" + hostile * (length // len(hostile)))
     assert time.thread_time() - start < 2
+
+
+def test_halves_of_surrogates_from_the_library_are_mended() -> None:
+    broken = '{"thought":{ "t", "action": "call_tool", "action_input": [{"tool_name": "\\ud800\\udc00"}]}'
+    decision = read_decision(broken)
+    assert decision["violation"] == "schema:thought"
+    assert decision["problem"].encode()

@@ -96,7 +96,8 @@ def test_every_schema_is_there(client: SyncLangGraphClient) -> None:
     assert set(shapes["input"]) == {"messages"}
     assert set(shapes["output"]) == {"messages", "answer", "outcome"}
     assert {"messages", "turn", "batch", "answer", "outcome"} <= set(shapes["state"])
-    assert set(shapes["context"]) == {"model_name", "instructions", "user_id", "locale", "settings"}
+    named = {"model_name", "instructions", "behaviour", "protocol", "user_id", "locale", "settings"}
+    assert set(shapes["context"]) == named
 
 
 def test_every_field_of_the_form_says_what_it_is(client: SyncLangGraphClient) -> None:

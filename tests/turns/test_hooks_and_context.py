@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,6 +98,25 @@ def test_context_may_be_a_dict_and_name_a_model(
     monkeypatch.delenv("TURNFLOW_MODEL", raising=False)
     with pytest.raises(ValueError, match="no model: pass model="):
         stage.play(graph, "Go.", thread="u")
+
+
+def test_a_context_names_a_behaviour_and_a_protocol(
+    stage: Stage, fake_provider: Start, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.md"
+    own.write_text('+++\nlabels = {terminal = ["SAY"], final = ["SAY"]}\n+++\nSay it.', encoding="utf-8")
+    steps = [says("``FINISH``\nOne."), says("``SAY``\nTwo."), says("Three.")]
+    graph = stage.graph(fake_provider(script(*steps)))
+    contexts = [{"behaviour": "solve"}, {"behaviour": own}, {"behaviour": own, "protocol": "native"}]
+    played = [stage.play(graph, "Go.", context=TurnContext(**context)) for context in contexts]
+    assert [each.answer for each in played] == ["One.", "Two.", "Three."]
+
+
+def test_a_context_that_comes_as_json_names_no_files() -> None:
+    with pytest.raises(ValueError, match=r"for a file give Path\('/etc/secrets.md'\)"):
+        TurnContext(behaviour="/etc/secrets.md")
+    with pytest.raises(ValueError, match="protocol 'labels' is not one of"):
+        TurnContext(protocol="labels")
 
 
 def test_a_wrong_setting_in_the_context_is_refused(stage: Stage, fake_provider: Start) -> None:

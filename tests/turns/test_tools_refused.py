@@ -99,6 +99,13 @@ def test_a_profile_without_dialects_goes_on_without_tools(stage: Stage, fake_pro
     assert "TOOL``" not in last[0]["content"]
 
 
+def test_refused_inside_the_stream(stage: Stage, fake_provider: Start) -> None:
+    error = {"message": "tools are not supported", "type": "invalid_request_error", "param": "tools"}
+    broken = {"reply": {"content": "x"}, "fault": {"kind": "error", "after": "headers", "error": error}}
+    played, _ = play(stage, fake_provider, broken, labelled("FINISH", "Hello."))
+    assert (played.answer, played.outcome["degradations"]) == ("Hello.", ["tools"])
+
+
 def test_labels_stay_the_callers_own(stage: Stage, fake_provider: Start) -> None:
     steps = [refuses_tools(), labelled("TOOL", hermes("add", a=17, b=23)), labelled("FINISH", "It is 40.")]
     played, _ = play(stage, fake_provider, *steps, behaviour="solve")

@@ -245,3 +245,33 @@ def test_threads_are_listed_and_gone_on_with(shell: Shell, fake_provider: Start)
     assert out.splitlines() == ["> What is 6 * 7?", "✓ calculate → 42", "It is 42."]
     _, out, _ = shell.run("history", "sums", "--json")
     assert [json.loads(line)["role"] for line in out.splitlines()] == ["human", "ai", "tool", "ai"]
+
+
+def test_a_behaviour_and_a_protocol(shell: Shell, fake_provider: Start, tmp_path: Path) -> None:
+    shell.use(fake_provider(script(says("``THINK``\nHm."), says("``FINISH``\nIt is 42."))))
+    code, out, err = shell.run("run", "Go.", "--behaviour", "solve")
+    assert (code, out, err) == (0, "Hm.\nIt is 42.\n", "")
+    decision = '{"thought": "Hm.", "action": "reply", "action_input": "It is 42."}'
+    shell.use(fake_provider(script(says(decision))))
+    assert shell.run("run", "Go.", "--protocol", "json")[1].splitlines() == ["Hm.", "It is 42."]
+    own = tmp_path / "own.md"
+    own.write_text('+++\nlabels = {terminal = ["SAY"], final = ["SAY"]}\n+++\nSay it.', encoding="utf-8")
+    shell.use(fake_provider(script(says("``SAY``\nIt is 42."))))
+    assert shell.run("run", "Go.", "-b", str(own))[1] == "It is 42.\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--protocol", "labels"), "protocol 'labels' is not one of: native, label, json"),
+        (("--behaviour", "poet"), "behaviour 'poet' does not exist"),
+        (("--behaviour", "poet.md"), "behaviour 'poet.md' cannot be read"),
+    ],
+)
+def test_a_wrong_behaviour_or_protocol(
+    shell: Shell, fake_provider: Start, options: tuple[str, str], told: str
+) -> None:
+    shell.use(fake_provider(script()))
+    code, _, err = shell.run("run", "Go.", *options)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert told in err

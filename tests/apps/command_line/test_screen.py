@@ -65,3 +65,21 @@ def test_any_interrupt_can_be_answered(monkeypatch: pytest.MonkeyPatch) -> None:
         "answers": ["y", ["p", "free"]]
     }
     assert ask(console, {"sign": 1}) == "yes"
+
+
+def test_an_answer_that_was_never_streamed_is_shown_at_the_end() -> None:
+    ended = {"type": "turn.ended", "outcome": {"status": "finished", "stop_reason": "REPLAN"}}
+    drawn = draw(
+        {"type": "round.started", "phase": "explore"},
+        {"type": "content.delta", "text": "One moment."},
+        {"type": "round.started", "phase": "explore"},
+        {"type": "repair", "key": "missing_label", "times": 2},
+        {"type": "degraded", "degradation": "tools"},
+        {**ended, "answer": "The file is gone."},
+    )
+    assert drawn.splitlines() == [
+        "One moment.",
+        "· sent back again: missing_label",
+        "· the provider takes no tools; going on without",
+        "The file is gone.",
+    ]
