@@ -17,7 +17,7 @@ UNKNOWN = "UNKNOWN"
 JSON_ACTIONS = ("reply", "call_tool", "clarify")
 """What a JSON decision can ask for."""
 
-_LABEL = re.compile(r"[^\W_](?:[\w -]{0,30}[^\W_])?")
+_LABEL = re.compile(r"[^\W_](?:[\w-]{0,30}[^\W_])?")
 _HOOKS = ("validate_terminal", "before_round", "on_intermediate", "repair_message", "force_finalize")
 
 
@@ -66,14 +66,17 @@ class LabelProtocol:
         """
         for name in ("allowed", "terminal", "intermediate", "final"):
             object.__setattr__(self, name, _labels(name, getattr(self, name)))
+        if not isinstance(self.tool, str | None):
+            raise ValueError(f"LabelProtocol.tool is a label or None, not {self.tool!r}")
+        if not isinstance(self.meanings, Mapping):
+            raise ValueError(f"LabelProtocol.meanings is a dict from labels to texts, not {self.meanings!r}")
+        for label, meaning in self.meanings.items():
+            if not isinstance(meaning, str) or not meaning.strip():
+                raise ValueError(f"LabelProtocol.meanings: {label!r} means a text, not {meaning!r}")
+        if not isinstance(self.stream_final, bool):
+            raise ValueError(f"LabelProtocol.stream_final is True or False, not {self.stream_final!r}")
         _check_labels(self.allowed)
-        for name in ("terminal", "intermediate", "final", "meanings"):
-            self._check_known(name, getattr(self, name))
-        self._check_known("tool", () if self.tool is None else (self.tool,))
-        if not self.terminal:
-            raise ValueError("LabelProtocol.terminal is empty: a turn needs a label to end with")
-        if both := [label for label in self.terminal if label in {*self.intermediate, self.tool}]:
-            raise ValueError(f"LabelProtocol: {both[0]!r} ends the turn and goes on with it; leave one")
+        self._check_roles()
         for name in _HOOKS:
             hook = getattr(self, name)
             if hook is not None and not callable(hook):
@@ -87,6 +90,15 @@ class LabelProtocol:
     def is_thought(self, label: str) -> bool:
         """Whether the body of this label goes out as a thought."""
         return label not in self.final and (label in self.intermediate or label == self.tool)
+
+    def _check_roles(self) -> None:
+        for name in ("terminal", "intermediate", "final", "meanings"):
+            self._check_known(name, getattr(self, name))
+        self._check_known("tool", () if self.tool is None else (self.tool,))
+        if not self.terminal:
+            raise ValueError("LabelProtocol.terminal is empty: a turn needs a label to end with")
+        if both := [label for label in self.terminal if label in {*self.intermediate, self.tool}]:
+            raise ValueError(f"LabelProtocol: {both[0]!r} ends the turn and goes on with it; leave one")
 
     def _check_known(self, name: str, labels: Collection[str]) -> None:
         for label in labels:
@@ -107,8 +119,8 @@ def _check_labels(allowed: Collection[str]) -> None:
     for label in allowed:
         if not _LABEL.fullmatch(label) or label.upper() == UNKNOWN:
             raise ValueError(
-                f"LabelProtocol.allowed: {label!r} is no label; use up to 32 letters, digits, hyphens or "
-                f"underscores, and not {UNKNOWN}"
+                f"LabelProtocol.allowed: {label!r} is no label; use up to 32 letters and digits, hyphens and "
+                f"underscores between them, and not {UNKNOWN}"
             )
     if len({label.casefold() for label in allowed}) < len(allowed):
         raise ValueError(f"LabelProtocol.allowed: some labels differ by case only: {allowed!r}")
@@ -123,6 +135,16 @@ class JsonProtocol:
     """
 
     max_thought_chars: int = 1000
+
+    def __post_init__(self) -> None:
+        """Refuse what no schema could say.
+
+        Raises:
+            ValueError: The text names the value.
+        """
+        limit = self.max_thought_chars
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise ValueError(f"JsonProtocol.max_thought_chars is a number of characters, not {limit!r}")
 
 
 Protocol = LabelProtocol | JsonProtocol | None
@@ -156,5 +178,6 @@ def as_protocol(given: object) -> Protocol:
     if given == "json":
         return JsonProtocol()
     raise ValueError(
-        f"protocol {given!r} is not one of: {', '.join(PROTOCOL_NAMES)}; or give a LabelProtocol"
+        f"protocol {given!r} is not one of: {', '.join(PROTOCOL_NAMES)}; or give a LabelProtocol or a "
+        "JsonProtocol"
     )

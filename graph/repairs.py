@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from typing_extensions import TypedDict
 
 from turnflow.graph.protocol import JSON_ACTIONS, LabelProtocol
 from turnflow.graph.reply_form import ReplyForm
+from turnflow.graph.tool_names import ASK_USER
 from turnflow.prompts import Prompts
 
 NUDGES = frozenset({"empty_reply", "thinking_only"})
@@ -45,21 +46,35 @@ def times_in_a_row(turn: Mapping[str, Any], key: str) -> int:
     return int(last["times"]) + 1 if last.get("key") == key else 1
 
 
-def repair_directive(turn: Mapping[str, Any], form: ReplyForm, prompts: Prompts) -> list[dict[str, str]]:
+def choices(form: ReplyForm, tools: Collection[str]) -> list[str]:
+    """The labels, or the actions, that a reply may have, given the names of the tools that there are."""
+    protocol = form.protocol
+    if isinstance(protocol, LabelProtocol):
+        meant = {*protocol.terminal, *protocol.intermediate}
+        if tools and form.can_call:
+            meant.add(str(protocol.tool))
+        return [label for label in protocol.allowed if label in meant]
+    offered = {"reply": True, "call_tool": bool(set(tools) - {ASK_USER}), "clarify": ASK_USER in tools}
+    return [action for action in JSON_ACTIONS if offered[action]]
+
+
+def repair_directive(
+    turn: Mapping[str, Any], form: ReplyForm, tools: Collection[str], prompts: Prompts
+) -> list[dict[str, str]]:
     """Key and text of the directive, if the last reply was not accepted; stricter at the second time."""
     repair = turn.get("repair") or {}
     if not repair.get("pending"):
         return []
-    return [{"key": repair["key"], "text": repair.get("text") or repair_text(repair, form, prompts)}]
+    text = repair.get("text") or repair_text(repair, form, tools, prompts)
+    return [{"key": repair["key"], "text": text}]
 
 
-def repair_text(repair: Mapping[str, Any], form: ReplyForm, prompts: Prompts) -> str:
+def repair_text(repair: Mapping[str, Any], form: ReplyForm, tools: Collection[str], prompts: Prompts) -> str:
     """The standard text for a violation."""
     key = repair["key"]
     if key in NUDGES:
         return prompts.text("directive", key)
     protocol = form.protocol
-    labels = protocol.allowed if isinstance(protocol, LabelProtocol) else JSON_ACTIONS
     name = _text_key(key, form, prompts) + ("_again" if repair["times"] > 1 else "")
     return prompts.text(
         "repair",
@@ -68,7 +83,7 @@ def repair_text(repair: Mapping[str, Any], form: ReplyForm, prompts: Prompts) ->
         label=repair.get("label") or "",
         second=repair.get("second") or "",
         problem=repair.get("problem") or key,
-        labels=", ".join(labels),
+        labels=", ".join(choices(form, tools)),
         tool=(protocol.tool if isinstance(protocol, LabelProtocol) else None) or "",
         answer=protocol.answer_label if isinstance(protocol, LabelProtocol) else "reply",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -49,11 +50,14 @@ class Prompts:
         Raises:
             ValueError: There is no such behaviour, or its file is wrong; the text says what to do.
         """
-        key = str(named)
-        if key not in self._behaviours:
-            is_file = isinstance(named, Path) or key.endswith(".md")
-            self._behaviours[key] = self._from_file(Path(named)) if is_file else self._packaged(key)
-        return self._behaviours[key]
+        if not isinstance(named, Path) and not str(named).endswith(".md"):
+            if named not in self._behaviours:
+                self._behaviours[named] = self._packaged(named)
+            return self._behaviours[named]
+        path = Path(named).absolute()  # a relative one means another file in another folder
+        if str(path) not in self._behaviours:
+            self._behaviours[str(path)] = self._from_file(path)
+        return self._behaviours[str(path)]
 
     def behaviours(self) -> list[str]:
         """Names of all behaviours that come along."""
@@ -71,10 +75,12 @@ class Prompts:
         return read_behaviour(name, (self._folder / f"behaviour_{name}.md").read_text("utf-8"))
 
     def _from_file(self, path: Path) -> Behaviour:
-        translated = path.with_suffix(f".{self._locale}.md")
-        file = translated if translated.is_file() else path
+        file = path
         try:
+            translated = path.with_suffix(f".{self._locale}.md")
+            file = translated if translated.is_file() else path
             source = file.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise ValueError(f"behaviour {str(path)!r} cannot be read: {error}") from error
-        return read_behaviour(path.stem, source)
+        behaviour = read_behaviour(str(file), source)
+        return replace(behaviour, name=path.stem)

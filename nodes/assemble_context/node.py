@@ -105,11 +105,12 @@ def _ask_protocol(turn: dict[str, Any], run: NodeRun) -> Body[dict[str, Any]]:
     protocol = run.resources.form_in(turn).protocol
     if not isinstance(protocol, LabelProtocol):
         return turn
+    said = yield from run.ask(protocol.before_round, "before_round", turn)
+    turn = _told(turn, "before_round", said)
     if turn["phase"] == "finish":
         said = yield from run.ask(protocol.force_finalize, "force_finalize", turn, cause=turn["finish_cause"])
-        return {**turn, "finish_text": said[0]} if said else turn
-    said = yield from run.ask(protocol.before_round, "before_round", turn)
-    return _told(turn, "before_round", said)
+        turn = {**turn, "finish_text": "".join(said)}
+    return turn
 
 
 def _told(turn: dict[str, Any], key: str, said: Sequence[str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol
+from turnflow.graph.repairs import choices
 from turnflow.graph.reply_form import ReplyForm
 from turnflow.nodes.assemble_context.written_calls import call_example
 from turnflow.prompts import Prompts
@@ -40,10 +41,10 @@ def system_prompt(
 def _protocol(form: ReplyForm, tools: Sequence[Mapping[str, Any]], *, may_ask: bool, prompts: Prompts) -> str:
     protocol = form.protocol
     if isinstance(protocol, LabelProtocol):
-        offered = [label for label in protocol.allowed if label != protocol.tool or (form.can_call and tools)]
+        names = [str(tool["function"]["name"]) for tool in tools]
         labels = "\n".join(
             prompts.text("protocol", "label", label=label, meaning=_meaning(label, protocol, prompts))
-            for label in offered
+            for label in choices(form, names)
         )
         return prompts.text("protocol", "labels", labels=labels)
     if isinstance(protocol, JsonProtocol):
@@ -60,10 +61,8 @@ def _meaning(label: str, protocol: LabelProtocol, prompts: Prompts) -> str:
         key = "tool"
     elif label in protocol.terminal:
         key = "terminal_final" if label in protocol.final else "terminal"
-    elif label in protocol.intermediate:
-        key = "intermediate_final" if label in protocol.final else "intermediate"
     else:
-        key = "other"
+        key = "intermediate_final" if label in protocol.final else "intermediate"
     return prompts.text("label", key)
 
 

@@ -43,7 +43,7 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
             ),
             folds=(state.get("summary") or {}).get("folds", ()),
             tools=names,
-            directives=_directives(turn, form, resources),
+            directives=_directives(turn, form, names, resources),
             continuing=turn["continuing"],
             draft=_draft(turn),
             form=form,
@@ -88,17 +88,24 @@ def _draft(turn: dict[str, Any]) -> str:
     return str(repair.get("draft", "")) if repair.get("pending") else ""
 
 
-def _directives(turn: dict[str, Any], form: ReplyForm, resources: TurnResources) -> list[dict[str, str]]:
+def _directives(
+    turn: dict[str, Any], form: ReplyForm, tools: list[str], resources: TurnResources
+) -> list[dict[str, str]]:
     prompts = resources.prompts
-    said = [*repair_directive(turn, form, prompts), *turn["directives"]]
+    said = [*repair_directive(turn, form, tools, prompts), *turn["directives"]]
     if TOOLS_REFUSED in turn["degradations"] and not form.can_call and turn["phase"] != "finish":
         said.append({"key": "no_tools", "text": prompts.text("directive", "no_tools")})
     if turn["continuing"]:
-        key = "continue_json" if isinstance(form.protocol, JsonProtocol) else "continue"
-        said.append({"key": "continue", "text": prompts.text("directive", key)})
+        said.append({"key": "continue", "text": prompts.text("directive", _continue_key(form))})
     if turn["phase"] in {"settle", "finish"}:
         said.append({"key": turn["phase"], "text": _phase_text(turn, form, resources)})
     return said
+
+
+def _continue_key(form: ReplyForm) -> str:
+    if form.protocol is None:
+        return "continue"
+    return "continue_json" if isinstance(form.protocol, JsonProtocol) else "continue_label"
 
 
 def _phase_text(turn: dict[str, Any], form: ReplyForm, resources: TurnResources) -> str:

@@ -66,15 +66,25 @@ def written(
                 shown.append(AIMessage(content=wording.fillers.bridge))
             shown.append(message)
             continue
+        said = _said(message, results, form, wording)
+        if not said:
+            continue
         if shown and _is_intermediate(shown[-1]):
             shown.append(HumanMessage(content=wording.fillers.go_on))
-        if isinstance(message, Draft):
-            shown.append(AIMessage(content=message.content))
-        elif form.native_tools:
-            shown += [_with_content(message, _own_text(message, message.tool_calls, form)), *results]
-        else:
-            shown += _as_text(message, results, form, wording)
+        shown += said
     return shown
+
+
+def _said(
+    message: AIMessage, results: Sequence[ToolMessage], form: ReplyForm, wording: Wording
+) -> list[BaseMessage]:
+    """The reply and its results; nothing where a thought of another protocol has no place in this one."""
+    if isinstance(message, Draft):
+        return [AIMessage(content=message.content)]
+    if not form.native_tools:
+        return _as_text(message, results, form, wording)
+    reply = _with_content(message, _own_text(message, message.tool_calls, form))
+    return [reply, *results] if reply.content or reply.tool_calls else []
 
 
 def _as_text(
@@ -84,7 +94,7 @@ def _as_text(
     calls = [call for call in message.tool_calls if call["id"] in answered]
     reply = _with_content(message, _own_text(message, calls, form))
     if not calls:
-        return [reply]
+        return [reply] if reply.content else []
     return [reply.model_copy(update={"tool_calls": []}), _results(results, wording)]
 
 
@@ -97,7 +107,7 @@ def _own_text(message: AIMessage, calls: Sequence[ToolCall], form: ReplyForm) ->
     in_text = bool(own.get("calls_in_text"))
     if isinstance(form.protocol, JsonProtocol):
         is_own = label in JSON_ACTIONS and bool(calls) == bool(message.tool_calls)
-        return raw if is_own and raw else _decision(text, calls)
+        return raw if is_own and raw else _decision(text, calls, own.get("thinking") or "")
     labels = form.protocol.allowed if isinstance(form.protocol, LabelProtocol) else (None,)
     writes = form.dialect if calls else None
     if label in labels and raw and (not message.tool_calls or in_text == (writes is not None)):
@@ -121,14 +131,16 @@ def _labelled(text: str, label: str | None, protocol: LabelProtocol, *, calls: b
     return f"``{label}``\n{text}".strip()
 
 
-def _decision(text: str, calls: Sequence[ToolCall]) -> str:
-    """A JSON decision that says the same."""
+def _decision(text: str, calls: Sequence[ToolCall], thought: str) -> str:
+    """A JSON decision that says the same, or nothing where there is nothing to say in one."""
+    if not calls and not text.strip():
+        return ""
     if not calls:
         decision: dict[str, Any] = {"thought": "", "action": "reply", "action_input": text}
     else:
         inputs = [{"tool_name": call["name"], "parameters": call["args"]} for call in calls]
         action_input = inputs[0] if len(inputs) == 1 else inputs
-        decision = {"thought": text, "action": "call_tool", "action_input": action_input}
+        decision = {"thought": text or thought, "action": "call_tool", "action_input": action_input}
     return json.dumps(decision, ensure_ascii=False)
 
 

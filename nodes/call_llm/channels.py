@@ -16,6 +16,7 @@ from turnflow.nodes.call_llm.answer_text import AnswerText
 from turnflow.nodes.call_llm.dialects import DialectScanner, Found
 from turnflow.nodes.call_llm.json_reader import JsonReader
 from turnflow.nodes.call_llm.label_reader import LabelReader
+from turnflow.nodes.call_llm.repeated_label import RepeatedLabel
 from turnflow.nodes.call_llm.reply_events import Telling
 
 
@@ -115,7 +116,7 @@ class LabelChannel:
     Args:
         telling: Where events go.
         protocol: The labels.
-        dialects: How calls are written in the text.
+        dialects: How calls are written in the body.
         tool_names: Names of the tools.
         after: What an earlier, cut-off part of the reply already showed.
         label: The label of that part; the reply then begins in its body.
@@ -136,8 +137,9 @@ class LabelChannel:
         self._body = AnswerText(after)
         self._new_scanner = partial(_scanner, dialects, tool_names, self._body)
         self._scanner = self._new_scanner()
-        self._labels = LabelReader(protocol.allowed)
-        self._is_fixed = label is not None
+        self._labels: LabelReader | RepeatedLabel = (
+            LabelReader(protocol.allowed) if label is None else RepeatedLabel(label)
+        )
         self._came: list[str] = []
         self._passed = ""
         self._thought_before = False
@@ -157,8 +159,7 @@ class LabelChannel:
     def text(self, text: str) -> None:
         """Take text of the label's line, the body, or a call in it."""
         self._came.append(text)
-        for found in self._scanner.feed(text) if self._scanner else (Found("text", text, None),):
-            self._take(found)
+        self._read(self._labels.feed(text))
 
     def thought_ended(self) -> None:
         """Leave out the blank lines that follow in the body."""
@@ -184,25 +185,15 @@ class LabelChannel:
 
     def close(self, *, cut_off: bool) -> None:
         """Decide the label if it is not decided yet, and end the body."""
+        self._read(self._labels.close())
         for found in self._scanner.close(cut_off=cut_off) if self._scanner else ():
             self._take(found)
-        if not self._is_fixed:
-            self._read(self._labels.close())
         if self.label in self._protocol.final and not self._protocol.stream_final:
             self._telling.tell("content", self._body.text)
 
     @property
     def _is_thought(self) -> bool:
         return self.label is not None and self._protocol.is_thought(self.label)
-
-    def _take(self, found: Found) -> None:
-        if found.call is not None:
-            self.calls.append(found.call)
-            self.thought_ended()
-        elif self._is_fixed:
-            self._show(found.text)
-        else:
-            self._read(self._labels.feed(found.text))
 
     def _read(self, read: Sequence[tuple[str, str]]) -> None:
         for kind, text in read:
@@ -215,8 +206,18 @@ class LabelChannel:
                     self._telling.tell("label", text)
                 elif self._thought_before:
                     self._body.drop_blank_lines()
-            else:
+            elif self._scanner is None:
                 self._show(text)
+            else:
+                for found in self._scanner.feed(text):
+                    self._take(found)
+
+    def _take(self, found: Found) -> None:
+        if found.call is None:
+            self._show(found.text)
+        else:
+            self.calls.append(found.call)
+            self._body.drop_blank_lines()
 
     def _show(self, text: str) -> None:
         shown = self._body.add(text)
@@ -239,15 +240,16 @@ class JsonChannel:
         self._goes_on = goes_on
         self._reader = JsonReader(inside_text=goes_on)
         self._came: list[str] = []
+        self._question = ""
         self.label: str | None = None
         self.calls: list[TextCall] = []
         self.violation = self.problem = ""
 
     @property
     def body(self) -> str:
-        """The reply's text, or all text where it is nothing like a decision."""
+        """The reply's text, its question, or all text where it is nothing like a decision."""
         came = "".join(self._came)
-        return self._telling.content or ("" if self.label or "{" in came else came)
+        return self._telling.content or self._question or ("" if self.label or "{" in came else came)
 
     def in_code(self) -> bool:
         """Whether the object has begun."""
@@ -267,14 +269,16 @@ class JsonChannel:
         self._came.clear()
         self._reader = JsonReader(inside_text=self._goes_on)
 
-    def close(self, *, cut_off: bool) -> None:  # noqa: ARG002 - what is whole shows in the text itself
-        """Read the whole."""
+    def close(self, *, cut_off: bool) -> None:
+        """Read the whole. A question that was cut off is not asked."""
+        is_whole = not (cut_off and self._reader.in_object)
         self._tell(self._reader.close())
         decision = self._reader.decision
         self.violation, self.problem = decision["violation"], decision["problem"]
         self.label = decision["action"] or None
         asks = decision["action"] == "clarify" and not decision["violation"]
-        self.calls = [_question(decision)] if asks else list(decision["calls"])
+        self._question = decision["question"]
+        self.calls = [_question(decision, complete=is_whole)] if asks else list(decision["calls"])
         if self.label:
             self._telling.tell("label", self.label)
 
@@ -283,11 +287,11 @@ class JsonChannel:
             self._telling.tell("content" if kind == "content" else "thinking", text)
 
 
-def _question(decision: JsonDecision) -> TextCall:
+def _question(decision: JsonDecision, *, complete: bool) -> TextCall:
     """The call that asks the user."""
     question = {"prompt": decision["question"], "options": decision["options"]}
     arguments = json.dumps({"questions": [question]}, ensure_ascii=False)
-    return {"name": ASK_USER, "arguments": arguments, "complete": True}
+    return {"name": ASK_USER, "arguments": arguments, "complete": complete}
 
 
 def _scanner(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from turnflow.graph.decision import decide
+from turnflow.graph.decision import decide, is_truncated
 from turnflow.graph.label_grammar import find_second_label
 from turnflow.graph.protocol import UNKNOWN, LabelProtocol
 from turnflow.graph.settings import TurnSettings
@@ -67,10 +67,11 @@ def decide_label(
         return refuse(violation, turn)
     if label == protocol.tool:
         return decide("tool", label=label)
+    if label in protocol.terminal and label not in protocol.final:
+        # Nobody waits for its text, so that it need not go on; what came is for the caller.
+        return decide("terminal", "label", label=label, cut_off=is_truncated(step["finish_reason"]))
     decision = settled(step, turn, settings, label)
     if label in protocol.terminal or (decision["kind"] == "continue" and label in protocol.final):
-        if label not in protocol.final and decision["kind"] == "terminal":
-            return decide("terminal", "label", label=label)
         return dict(decision)
     return decide("intermediate", label=label)
 

@@ -16,6 +16,7 @@ from turnflow.graph.repairs import MAX_DRAFT
 from turnflow.graph.reply_form import TOOLS_REFUSED
 from turnflow.graph.resources import TurnResources
 from turnflow.graph.state import TurnState
+from turnflow.graph.tool_names import ASK_USER
 from turnflow.graph.transcript import message_of
 from turnflow.nodes.classify_label.endings import ended_early, may_continue
 from turnflow.nodes.classify_label.json_decisions import decide_json
@@ -106,7 +107,8 @@ class _Reply:
         if turn["phase"] == "finish":
             return decide_finish(step, turn, settings)
         if isinstance(self.protocol, JsonProtocol):
-            return decide_json(step, turn, settings)
+            may_ask = ASK_USER in self.run.resources.tools_in(turn).names
+            return decide_json(step, turn, settings, may_ask=may_ask)
         label = label_of(step, self.protocol)
         violation = yield from self._violation(label, self.protocol)
         return decide_label(step, turn, settings, label=label, protocol=self.protocol, violation=violation)
@@ -162,7 +164,11 @@ class _Reply:
 
     def _message(self, decision: dict[str, Any]) -> AIMessage | None:
         kind, step = decision["kind"], self.step
-        cut_off = decision["key"] in {"truncated", "broken_off"} or kind in {"stop", "overflow"}
+        cut_off = (
+            decision["key"] in {"truncated", "broken_off"}
+            or kind in {"stop", "overflow"}
+            or bool(decision.get("cut_off"))
+        )
         is_kept = kind == "intermediate" and bool(decision.get("label"))
         ends = kind == "terminal"
         label = step["label"] if self.protocol else None

@@ -23,9 +23,6 @@ _STOPS: dict[str, tuple[Status, str]] = {
 _BUDGETS = frozenset({"rounds", "call_limit"})
 """Causes of a finish that are no fault."""
 
-_ENDINGS: dict[str, Status] = {"terminate": "finished", "truncated": "finished_truncated"}
-"""Status of an answer by its decision's key, however many rounds were spent."""
-
 
 def model_answer(state: TurnState) -> tuple[str, bool]:
     """The answer as the model or a terminating tool gave it, '' if none did; and whether it was cut off."""
@@ -50,9 +47,10 @@ def end_status(decision: dict[str, Any], turn: dict[str, Any], *, has_answer: bo
         return "provider_error" if turn["finish_cause"] == "provider_error" else "empty"
     if turn["degradations"] or turn["finish_cause"] not in {"", *_BUDGETS}:
         return "finished_degraded"
-    if decision["key"] in _ENDINGS:
-        return _ENDINGS[decision["key"]]
-    return "finished_budget" if turn["finish_cause"] else "finished"
+    if decision["key"] == "truncated" or decision.get("cut_off"):
+        return "finished_truncated"
+    spent = turn["finish_cause"] and decision["key"] != "terminate"
+    return "finished_budget" if spent else "finished"
 
 
 def stop_reason(decision: dict[str, Any], turn: dict[str, Any]) -> str:

@@ -56,6 +56,6 @@ def _own_words(found: Repair, turn: dict[str, Any], run: NodeRun) -> Body[str]:
         key=found["key"],
         label=found["label"],
         times=found["times"],
-        text=repair_text(found, form, run.resources.prompts),
+        text=repair_text(found, form, run.resources.tools_in(turn).names, run.resources.prompts),
     )
     return said[0] if said else ""

@@ -107,7 +107,11 @@ def test_a_context_names_a_behaviour_and_a_protocol(
     own.write_text('+++\nlabels = {terminal = ["SAY"], final = ["SAY"]}\n+++\nSay it.', encoding="utf-8")
     steps = [says("``FINISH``\nOne."), says("``SAY``\nTwo."), says("Three.")]
     graph = stage.graph(fake_provider(script(*steps)))
-    contexts = [{"behaviour": "solve"}, {"behaviour": own}, {"behaviour": own, "protocol": "native"}]
+    contexts: list[dict[str, Any]] = [
+        {"behaviour": "solve"},
+        {"behaviour": own},
+        {"behaviour": own, "protocol": "native"},
+    ]
     played = [stage.play(graph, "Go.", context=TurnContext(**context)) for context in contexts]
     assert [each.answer for each in played] == ["One.", "Two.", "Three."]
 

@@ -179,3 +179,49 @@ def test_a_thread_may_change_its_protocol(stage: Stage, fake_provider: Start) ->
     assert sent[2] == decision("reply", "It is 40.", "")
     stage.play(stage.graph(provider), "third")
     assert [m["content"] for m in provider.requests[3]["messages"][-2:]] == ["Still 40.", "third"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        '{"thought": "Hm.", "action": "clarify", "action_input": "What col',
+        '{"thought": "Hm.", "action": "clarify", "action_input": {"question": "Which?", "options": ["a", "b',
+    ],
+    ids=["text", "options"],
+)
+def test_a_question_that_was_cut_off_is_not_asked(stage: Stage, fake_provider: Start, first: str) -> None:
+    played, _ = play(stage, fake_provider, cut_off(first), decides("reply", "Blue, then."))
+    assert (played.status, played.answer) == ("finished", "Blue, then.")
+    assert "cut off" in played.results()["call_1"]
+
+
+def test_nobody_is_asked_where_questions_are_off(stage: Stage, fake_provider: Start) -> None:
+    steps = [decides("clarify", "Which?"), decides("reply", "Blue, then.")]
+    played, provider = play(stage, fake_provider, *steps, settings={"ask_user": False})
+    assert [e["key"] for e in played.of("repair")] == ["unknown_action"]
+    assert "clarify" not in provider.requests[0]["messages"][0]["content"]
+    assert provider.requests[1]["messages"][-1]["content"].endswith("Choose one of: reply, call_tool.")
+
+
+def test_the_last_reply_may_be_a_question(stage: Stage, fake_provider: Start) -> None:
+    settings = {"max_rounds": 1, "settle_rounds": 0}
+    steps = [calls_tool("add", a=1, b=2), decides("clarify", "Which colour?")]
+    played, _ = play(stage, fake_provider, *steps, settings=settings)
+    assert (played.status, played.answer) == ("finished_budget", "Which colour?")
+
+
+def test_thoughts_under_labels_are_no_decisions(stage: Stage, fake_provider: Start) -> None:
+    steps = [
+        says("``THINK``\nHm."),
+        calls(call("add", a=1, b=2), content="``TOOL``\nI add."),
+        says("``FINISH``\nThree."),
+        decides("reply", "Still three."),
+    ]
+    provider = fake_provider(script(*steps))
+    stage.play(stage.graph(provider, protocol="label"), "first")
+    stage.play(stage.graph(provider, protocol="json"), "second")
+    sent = [m["content"] for m in provider.requests[3]["messages"] if m["role"] == "assistant"]
+    assert sent == [
+        decision("call_tool", {"tool_name": "add", "parameters": {"a": 1, "b": 2}}, "I add."),
+        decision("reply", "Three.", ""),
+    ]

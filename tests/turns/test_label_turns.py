@@ -331,6 +331,7 @@ def test_the_protocols_own_functions(stage: Stage, fake_provider: Start) -> None
         ("repair_message", 2),
         ("before_round", 3),
         ("on_intermediate", "THINK"),
+        ("before_round", 4),
         ("force_finalize", "rounds"),
     ]
     told = [request["messages"][-1]["content"] for request in provider.requests]
@@ -405,3 +406,37 @@ def test_a_thinking_model_may_think_before_the_label(stage: Stage, fake_provider
     played, _ = play(stage, fake_provider, says(text), profile=profile)
     assert played.answer == "Use `<think>` tags."
     assert isinstance(played.messages[-1], AIMessage)
+
+
+def test_a_cut_off_text_for_the_caller_is_not_gone_on_with(stage: Stage, fake_provider: Start) -> None:
+    played, provider = play(stage, fake_provider, cut_off("``REPLAN``\nThe file is"), protocol=SOLVE)
+    assert (played.status, played.outcome["stop_reason"]) == ("finished_truncated", "REPLAN")
+    assert (played.answer, played.outcome["partial"]) == ("The file is", True)
+    assert len(provider.requests) == 1
+    assert not played.of("content.delta")
+
+
+@pytest.mark.parametrize("rest", ["``FINISH``\ntwo.", "`finish`: two.", "\n``FINISH`` two.", "two."])
+@pytest.mark.parametrize("protocol", [LABELS, STREAMS], ids=["held", "streams"])
+def test_a_label_that_is_repeated_in_the_rest_is_left_out(
+    stage: Stage, fake_provider: Start, protocol: LabelProtocol, rest: str
+) -> None:
+    played, provider = play(stage, fake_provider, cut_off("``FINISH``\nOne, "), says(rest), protocol=protocol)
+    assert (played.status, played.answer) == ("finished", "One, two.")
+    assert "without a label" in provider.requests[1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("rest", ["\n\ntwo.", "`FINISHED` is two.", "`two`.", "\n"])
+def test_what_only_looks_like_a_repeated_label_is_kept(stage: Stage, fake_provider: Start, rest: str) -> None:
+    played, _ = play(stage, fake_provider, cut_off("``FINISH``\nOne."), says(rest))
+    assert played.answer == "One." + rest
+
+
+def test_a_label_without_a_meaning_is_not_offered(stage: Stage, fake_provider: Start) -> None:
+    protocol = LabelProtocol(allowed=("FINISH", "ASIDE"), terminal=("FINISH",), final=("FINISH", "ASIDE"))
+    steps = [says("``ASIDE``\nHm."), says("``FINISH``\nDone.")]
+    played, provider = play(stage, fake_provider, *steps, protocol=protocol)
+    assert played.answer == "Done."
+    assert [e["key"] for e in played.of("repair")] == ["unknown_action"]
+    assert "ASIDE" not in provider.requests[0]["messages"][0]["content"]
+    assert provider.requests[1]["messages"][-1]["content"].endswith("Choose one of: FINISH.")

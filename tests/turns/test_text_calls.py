@@ -186,6 +186,18 @@ def test_calls_written_under_a_label(stage: Stage, fake_provider: Start) -> None
     assert provider.requests[1]["messages"][2]["content"] == "``TOOL``\n" + WRITTEN["hermes"]
 
 
+@pytest.mark.parametrize("dialect", WRITTEN)
+@pytest.mark.parametrize("label", ["``TOOL``\n", "TOOL: ", ""])
+def test_a_call_in_each_dialect_under_a_label(
+    stage: Stage, fake_provider: Start, dialect: Dialect, label: str
+) -> None:
+    steps = [says(label + WRITTEN[dialect]), labelled("FINISH", "It is 40.")]
+    graph = stage.graph(fake_provider(script(*steps)), protocol="label", profile=profile(dialect))
+    played = stage.play(graph, "Go.")
+    assert (played.answer, list(played.results().values())) == ("It is 40.", ["40"])
+    assert not played.of("repair")
+
+
 def test_written_calls_without_a_label_say_what_they_are(stage: Stage, fake_provider: Start) -> None:
     steps = [says(WRITTEN["hermes"]), labelled("FINISH", "It is 40.")]
     graph = stage.graph(fake_provider(script(*steps)), protocol="label", profile=profile("hermes"))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.linear_time import is_linear
 from turnflow.graph.profile import Dialect
 from turnflow.graph.strict_json import read_object
 from turnflow.graph.text_call import TextCall
@@ -335,6 +336,4 @@ def _check_time(chunks_of: Callable[[int], Sequence[str]], length: int) -> None:
             code.feed(found.text)
         return time.thread_time() - start
 
-    short = min(seconds(length // 4) for _ in range(2))
-    limit = 5 * short + 0.02
-    assert any(seconds(length) <= limit for _ in range(5))
+    assert is_linear(seconds, length)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.linear_time import is_linear
 from turnflow.graph.json_decision import JsonDecision, read_decision
 from turnflow.nodes.call_llm.json_reader import JsonReader
 
@@ -277,5 +278,4 @@ def test_time_is_linear(
         read(chunks, inside_text=inside_text)
         return time.thread_time() - start
 
-    limit = 5 * min(seconds(length // 4) for _ in range(2)) + 0.02
-    assert any(seconds(length) <= limit for _ in range(5))
+    assert is_linear(seconds, length)

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import NoneType
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.linear_time import is_linear
 from tests.nodes.call_llm.test_reader_laws import CODE, NEAR_TAGS, TAGS, WHITE_SPACE, cuts, merged
 from turnflow import JsonProtocol, LabelProtocol, ProviderProfile, ReplyReader
 from turnflow.graph.profile import Dialect
@@ -218,8 +220,7 @@ def test_time_is_linear(form: str, hostile: str) -> None:
         return time.thread_time() - start
 
     for size, feed in ((1_000_000, _whole), (40_000, list)):
-        limit = 5 * min(seconds(size // 4, feed) for _ in range(2)) + 0.02
-        assert any(seconds(size, feed) <= limit for _ in range(5))
+        assert is_linear(partial(seconds, feed=feed), size)
 
 
 def _whole(text: str) -> Sequence[str]:
