@@ -95,8 +95,14 @@ class TurnContext:
         Raises:
             ValueError: The text names the field and what it takes.
         """
+        if not isinstance(self.instructions, str | None):
+            raise ValueError(f"TurnContext.instructions is a text, not {self.instructions!r:.80}")
+        for name in ("settings", "policies"):
+            given = getattr(self, name)
+            if not isinstance(given, Mapping) and (given is not None or name == "settings"):
+                raise ValueError(f"TurnContext.{name} is a dict, not {given!r:.80}")
         if self.tools is not None:
-            if isinstance(self.tools, str | BaseTool) or not isinstance(self.tools, Iterable):
+            if isinstance(self.tools, str | BaseTool | Mapping) or not isinstance(self.tools, Iterable):
                 raise ValueError(f"TurnContext.tools is a list of tools; give [{self.tools!r:.80}]")
             self.tools = list(self.tools)
         if self.protocol is not None:

@@ -9,8 +9,8 @@ from typing import Any
 from langchain_core.messages import BaseMessage, HumanMessage
 from typing_extensions import TypedDict
 
-_CLOSER = re.compile(r"<\s*/(?=\s*checkpoint)", re.IGNORECASE)
-"""What would close the fence from inside: a summary is untrusted."""
+_FENCE = re.compile(r"<(?=\s*/?\s*checkpoint)", re.IGNORECASE)
+"""What would close the fence from inside, or open another: a summary is untrusted."""
 
 
 class Fold(TypedDict):
@@ -44,6 +44,6 @@ def effective_messages(
         if message.id not in hidden:
             shown.append(message)
         for fold in by_anchor.get(message.id or "", ()):
-            text = _CLOSER.sub("<\\\\/", "\n\n".join(fold["texts"]))
+            text = _FENCE.sub("<\\\\", "\n\n".join(fold["texts"]))
             shown.append(HumanMessage(content=template.format(text=text), id=f"fold:{fold['after_id']}"))
     return shown

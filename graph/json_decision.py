@@ -55,7 +55,24 @@ def read_decision(text: str) -> JsonDecision:
     found = find_object(text)
     if found is None:
         return _decision(violation="invalid_json", problem="there is no JSON object that can be read")
-    return _decide(found, text)
+    decision = _decide(found, text)
+    if decision["action"] not in {"", "reply"} and not decision["violation"] and _goes_on(found, text):
+        # Which of them is meant? The first may be one that was only quoted.
+        problem = "there is more than one decision; send one"
+        return _decision(thought=decision["thought"], violation="invalid_json", problem=problem)
+    return decision
+
+
+def is_alone(text: str) -> bool:
+    """Whether the text is one object, strict JSON, and nothing but white space and a fence around it."""
+    found = find_object(text)
+    return found is not None and found.end >= 0 and not text[found.end :].strip(_TAIL)
+
+
+def _goes_on(found: FoundObject, text: str) -> bool:
+    """Whether another decision follows."""
+    following = find_object(text[found.end :]) if found.end >= 0 else None
+    return following is not None and "action" in following.values
 
 
 def shown_reply(thought: str, text: str) -> JsonDecision:

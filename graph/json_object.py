@@ -41,10 +41,12 @@ class FoundObject(NamedTuple):
     Attributes:
         values: Its values, of a key given twice the first; a string whose end was cut off as far as it came.
         input_at: Where in the text the value of `action_input` begins; -1 if that is in doubt.
+        end: Where the object ends; -1 if it does not, or if that is in doubt.
     """
 
     values: dict[str, Any]
     input_at: int = -1
+    end: int = -1
 
 
 def find_object(text: str) -> FoundObject | None:
@@ -92,7 +94,7 @@ def scan_at(text: str, at: int) -> ObjectScanner:
 def _strict(text: str, scanner: ObjectScanner) -> FoundObject:
     values = {key: _value(text, member) for key, member in scanner.members.items()}
     given = scanner.members.get("action_input")
-    return FoundObject(values, given.start if given else -1)
+    return FoundObject(values, given.start if given else -1, scanner.stop if scanner.whole else -1)
 
 
 def _value(text: str, member: Member) -> Any:
@@ -113,7 +115,7 @@ def _mended(text: str, start: int, key: int, scanner: ObjectScanner) -> FoundObj
         escaped = _with_good_escapes(text[start:])
         again = scan_at(escaped, 0)
         if not again.broken:
-            return _strict(escaped, again)._replace(input_at=-1)
+            return _strict(escaped, again)._replace(input_at=-1, end=-1)
     read = {
         name: member
         for name, member in scanner.members.items()

@@ -13,8 +13,11 @@ WINDOW = 64
 """Characters, counted from the first that is not blank, within which the label is found or given up."""
 
 # Blanks within a line, as the inside of a character class. A carriage return is one, so that CRLF ends a line
-# as LF does. The latter half has no width: U+FEFF is a byte order mark, U+2060 a word joiner.
-_B = " \t\r\u00a0\u3000\u200b-\u200d\u2060\ufeff"
+# as LF does. The second line has no width: U+FEFF is a byte order mark, U+2060 a word joiner, and so on.
+_B = (
+    " \t\r\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+    "\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+)
 _COLONS = ":："
 _SEPARATORS = _COLONS + "—"
 _STOPS = ".。!！"
@@ -140,13 +143,16 @@ class LabelGrammar:
                 fence = ""
             elif not run and not fence:
                 written = line["alone"] or line["ticked"] or line["bare"]
-                return next(label for label, pattern in self._labels if pattern.fullmatch(written))
+                found = [label for label, pattern in self._labels if pattern.fullmatch(written)]
+                return written if written in found else found[0]
         return None
 
     def _label_of(self, line: _Line, *, in_ticks: bool = False) -> _Found | None:
         """The label of a line that begins with no blank; `in_ticks` takes one wrapped in backticks only."""
         for head in _heads(line.text, plain=in_ticks):
-            for label, pattern in self._labels:
+            # First those that are spelled exactly so: letters of other alphabets may differ by case only.
+            spelled = [each for each in self._labels if line.text.startswith(each[0], head.end)]
+            for label, pattern in [*spelled, *self._labels]:
                 written = pattern.match(line.text, head.end)
                 if written is None:
                     continue

@@ -41,8 +41,19 @@ class ReplyForm:
         return self.native_tools or bool(self.dialects)
 
 
-def reply_form(protocol: Protocol, profile: ProviderProfile, *, refused: bool) -> ReplyForm:
-    """The form for a provider; `refused` if it took no `tools` when they were sent in this turn."""
+def reply_form(
+    protocol: Protocol, profile: ProviderProfile, *, refused: bool, is_plain: bool = False
+) -> ReplyForm:
+    """The form for a provider.
+
+    Args:
+        protocol: How replies say what they want.
+        profile: What the provider can do.
+        refused: Whether it took no `tools` when they were sent in this turn.
+        is_plain: Whether the reply goes on with a native one: its end has no label, and calls nothing.
+    """
+    if is_plain:
+        return ReplyForm(None, native_tools=False, dialects=())
     if isinstance(protocol, JsonProtocol):
         return ReplyForm(protocol, native_tools=False, dialects=())
     if refused and protocol is None:

@@ -151,7 +151,12 @@ class TurnResources:
 
     def form_in(self, turn: dict[str, Any]) -> ReplyForm:
         """In what form the model and a turn speak to each other."""
-        return reply_form(self.protocol, self.profile, refused=TOOLS_REFUSED in turn["degradations"])
+        return reply_form(
+            self.protocol,
+            self.profile,
+            refused=TOOLS_REFUSED in turn["degradations"],
+            is_plain=bool(turn["message_id"]) and turn.get("plain_part") == turn["message_id"],
+        )
 
     @property
     def prompts(self) -> Prompts:

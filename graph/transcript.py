@@ -154,6 +154,12 @@ def open_calls(messages: Iterable[BaseMessage]) -> list[ToolCall]:
     return list(waiting.values())
 
 
+def own_fields(message: BaseMessage) -> dict[str, Any]:
+    """What turnflow keeps beside a message's content; foreign messages may hold anything there."""
+    own = message.additional_kwargs.get("turnflow")
+    return own if isinstance(own, dict) else {}
+
+
 def last_user_message(messages: Sequence[BaseMessage]) -> HumanMessage | None:
     """The newest user message, or None."""
     return next((m for m in reversed(messages) if isinstance(m, HumanMessage)), None)

@@ -82,8 +82,9 @@ def plan_context(plan: PlanInput) -> tuple[list[BaseMessage], Manifest]:
     said = written([*shown, *_draft(plan.draft)], plan.form, plan.wording)
     request = project([*system, *said], plan.wording.fillers)
     told = SEPARATOR.join(directive["text"] for directive in plan.directives)
-    apart = plan.continuing or bool(plan.draft.strip())
-    if request and _is_plain_reply(request[-1]) and not (apart and told):
+    ends_with_reply = bool(request) and _is_plain_reply(request[-1])
+    apart = ends_with_reply and (plan.continuing or bool(plan.draft.strip()))
+    if ends_with_reply and not (apart and told):
         request.append(HumanMessage(content=plan.wording.fillers.go_on))
     if told:
         _tell(request, told, apart=apart)

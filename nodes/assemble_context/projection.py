@@ -21,6 +21,7 @@ from turnflow.graph.content import clean_content, join_contents
 from turnflow.graph.profile import REASONING_FIELDS
 from turnflow.graph.text import storable, storable_json
 from turnflow.graph.tool_names import safe_tool_name
+from turnflow.graph.transcript import own_fields
 
 SEPARATOR = "\n\n"
 
@@ -89,7 +90,8 @@ def _plain(message: BaseMessage) -> BaseMessage:
 def _plain_reply(message: AIMessage) -> AIMessage:
     """The assistant's message as the model wrote it, its think tags included."""
     fields = message.additional_kwargs
-    written = (fields.get("turnflow") or {}).get("raw") or message.content
+    raw = own_fields(message).get("raw")
+    written = raw if raw and isinstance(raw, str) else message.content
     kept = {name: fields[name] for name in REASONING_FIELDS if name in fields}
     return AIMessage(
         clean_content(written), id=message.id, tool_calls=message.tool_calls, additional_kwargs=kept

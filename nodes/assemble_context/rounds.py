@@ -13,7 +13,7 @@ def next_round(turn: dict[str, Any], decision: dict[str, Any], settings: TurnSet
     A continuation goes on under the same message and is no round. Past `max_rounds` the turn settles for
     `settle_rounds`, then it finishes with one request without tools.
     """
-    if decision.get("key") == "tools_refused":
+    if decision.get("again"):
         return turn  # the same request again, in another form
     if decision.get("kind") == "continue":
         return {**turn, "continuing": True, "continuations": turn["continuations"] + 1}

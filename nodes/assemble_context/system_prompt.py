@@ -74,4 +74,5 @@ def _tools(form: ReplyForm, tools: Sequence[Mapping[str, Any]], prompts: Prompts
     if form.dialect is None:
         return listed
     example = call_example(form.dialect, "…", "…", "…")
-    return f"{listed}\n\n{prompts.text('protocol', 'call', example=example)}"
+    key = "call_alone" if form.dialect == "json" else "call"
+    return f"{listed}\n\n{prompts.text('protocol', key, example=example)}"

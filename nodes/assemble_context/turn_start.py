@@ -49,6 +49,8 @@ def new_turn(
         "nudged": False,
         "repair": {},
         "finish_text": "",
+        "part_shown": True,
+        "plain_part": "",
         "output_factor": 1,
         "asks": 0,
         "tool_calls": 0,

@@ -13,11 +13,13 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCa
 from turnflow.graph.content import clean_content, iter_text
 from turnflow.graph.protocol import JSON_ACTIONS, JsonProtocol, LabelProtocol
 from turnflow.graph.reply_form import ReplyForm
+from turnflow.graph.tool_names import safe_tool_name
+from turnflow.graph.transcript import own_fields
 from turnflow.nodes.assemble_context.projection import FILLERS, Fillers
 from turnflow.nodes.assemble_context.written_calls import write_calls
 
-_CLOSER = re.compile(r"<\s*/(?=\s*tool_result)", re.IGNORECASE)
-"""What would close the fence of a result from inside: results are untrusted."""
+_FENCE = re.compile(r"<(?=\s*/?\s*tool_result)", re.IGNORECASE)
+"""What would close the fence of a result from inside, or open another: results are untrusted."""
 
 
 @dataclass(frozen=True)
@@ -100,25 +102,29 @@ def _as_text(
 
 def _own_text(message: AIMessage, calls: Sequence[ToolCall], form: ReplyForm) -> Any:
     """The content that goes back to the model; without a text of the model's own, what is stored."""
-    own = message.additional_kwargs.get("turnflow") or {}
+    own = own_fields(message)
     label = own.get("label")
-    raw = own.get("raw") or ""
+    raw = own.get("raw")
+    raw = raw if isinstance(raw, str) else ""
     text = "".join(iter_text(message.content))
     in_text = bool(own.get("calls_in_text"))
     if isinstance(form.protocol, JsonProtocol):
         is_own = label in JSON_ACTIONS and bool(calls) == bool(message.tool_calls)
-        return raw if is_own and raw else _decision(text, calls, own.get("thinking") or "")
+        return raw if is_own and raw else _decision(text, calls, str(own.get("thinking") or ""))
     labels = form.protocol.allowed if isinstance(form.protocol, LabelProtocol) else (None,)
     writes = form.dialect if calls else None
     if label in labels and raw and (not message.tool_calls or in_text == (writes is not None)):
         return raw
     if not own and not writes and not isinstance(form.protocol, LabelProtocol):
         return message.content
-    parts = [text.strip(), write_calls(calls, writes) if writes else ""]
+    # A lone object is a call only where nothing stands beside it.
+    beside = "" if writes == "json" else text.strip()
+    parts = [beside, write_calls(calls, writes) if writes else ""]
     if isinstance(form.protocol, LabelProtocol):
         # A body that is not shown is kept with its label where the model wrote no call into it.
         kept = raw if label in labels and raw and not in_text else ""
-        parts = [kept or _labelled(text, label, form.protocol, calls=bool(message.tool_calls)), parts[1]]
+        head = _labelled(beside, label, form.protocol, calls=bool(message.tool_calls))
+        parts = [head if writes == "json" else kept or head, parts[1]]
     elif not any(parts):
         return message.content
     return "\n".join(part for part in parts if part)
@@ -151,8 +157,8 @@ def _results(results: Sequence[ToolMessage], wording: Wording) -> HumanMessage:
     for result in results:
         content = clean_content(result.content)
         text = "".join(iter_text(content)) or wording.fillers.no_output
-        inside = _CLOSER.sub("<\\\\/", text)
-        fenced.append(wording.result.format(name=result.name or "tool", content=inside))
+        inside = _FENCE.sub("<\\\\", text)
+        fenced.append(wording.result.format(name=safe_tool_name(result.name or "tool"), content=inside))
         if not isinstance(content, str):
             blocks += [block for block in content if block.get("type") != "text"]
     text = wording.results.format(results="\n".join(fenced))
@@ -161,19 +167,19 @@ def _results(results: Sequence[ToolMessage], wording: Wording) -> HumanMessage:
 
 
 def _ends_with_results(shown: Sequence[BaseMessage]) -> bool:
-    return bool(shown) and bool((shown[-1].additional_kwargs.get("turnflow") or {}).get("results"))
+    return bool(shown) and bool(own_fields(shown[-1]).get("results"))
 
 
 def _is_intermediate(message: BaseMessage) -> bool:
     """Whether this is a reply under a label, after which another reply comes without a user's message."""
-    own = message.additional_kwargs.get("turnflow") or {}
+    own = own_fields(message)
     return isinstance(message, AIMessage) and own.get("label") is not None and not message.tool_calls
 
 
 def _with_content(message: AIMessage, content: Any) -> AIMessage:
     """The message with this content, and no other text that would be sent in its place."""
     kept = {**message.additional_kwargs, "turnflow": None}
-    own = message.additional_kwargs.get("turnflow") or {}
+    own = own_fields(message)
     if own.get("label") is not None:
         kept["turnflow"] = {"label": own["label"]}
     return message.model_copy(update={"content": content, "additional_kwargs": kept})

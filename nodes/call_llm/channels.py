@@ -141,8 +141,9 @@ class LabelChannel:
             LabelReader(protocol.allowed) if label is None else RepeatedLabel(label)
         )
         self._came: list[str] = []
+        self._markup: list[str] = []  # of calls
         self._passed = ""
-        self._thought_before = False
+        self._has_begun = self._thought_before = self._thought_on_line = False
         self.label: str | None = label
         self.calls: list[TextCall] = []
         self.violation = self.problem = ""
@@ -159,6 +160,7 @@ class LabelChannel:
     def text(self, text: str) -> None:
         """Take text of the label's line, the body, or a call in it."""
         self._came.append(text)
+        self._has_begun = self._has_begun or bool(text.strip())
         self._read(self._labels.feed(text))
 
     def thought_ended(self) -> None:
@@ -166,20 +168,24 @@ class LabelChannel:
         if self.label is not None:
             self._body.drop_blank_lines()
         self._thought_before = True
+        self._thought_on_line = self._thought_on_line or self._has_begun
 
     def withdraw(self) -> None:
         """Forget the label; what came was a thought."""
         came = "".join(self._came)
         self._telling.retract_all()
-        if self._is_thought and not self.calls:
-            came = ""  # it went out as a thought already, all but the label
+        _, unshown = self._body.withdraw()
+        if self._is_thought:
+            # The body went out as a thought already; what did not is in calls, or was held back.
+            held = self._scanner.start_over() if self._scanner else ""
+            came = "".join(self._markup) + unshown + held
         self._telling.tell("thinking", came.replace(self._passed, "", 1) if self._passed else came)
-        self._body.withdraw()
         self._scanner = self._new_scanner()
         self._labels = LabelReader(self._protocol.allowed)
         self._came.clear()
+        self._markup.clear()
         self._passed = ""
-        self._thought_before = True
+        self._thought_before, self._thought_on_line = True, False
         self.label = None
         self.calls.clear()
 
@@ -204,7 +210,7 @@ class LabelChannel:
                 self.label = text
                 if text != UNKNOWN:
                     self._telling.tell("label", text)
-                elif self._thought_before:
+                if self._thought_on_line or (text == UNKNOWN and self._thought_before):
                     self._body.drop_blank_lines()
             elif self._scanner is None:
                 self._show(text)
@@ -217,6 +223,7 @@ class LabelChannel:
             self._show(found.text)
         else:
             self.calls.append(found.call)
+            self._markup.append(found.markup)
             self._body.drop_blank_lines()
 
     def _show(self, text: str) -> None:
@@ -240,6 +247,7 @@ class JsonChannel:
         self._goes_on = goes_on
         self._reader = JsonReader(inside_text=goes_on)
         self._came: list[str] = []
+        self._thoughts: list[str] = []
         self._question = ""
         self.label: str | None = None
         self.calls: list[TextCall] = []
@@ -252,8 +260,8 @@ class JsonChannel:
         return self._telling.content or self._question or ("" if self.label or "{" in came else came)
 
     def in_code(self) -> bool:
-        """Whether the object has begun."""
-        return self._reader.has_begun
+        """Whether an object is open."""
+        return self._reader.in_object
 
     def text(self, text: str) -> None:
         """Take text of the object, or around it."""
@@ -264,9 +272,13 @@ class JsonChannel:
         """White space around the object means nothing."""
 
     def withdraw(self) -> None:
-        """What came before the object was a thought."""
-        self._telling.tell("thinking", "".join(self._came))
+        """What came was a thought, a decision in it too."""
+        self._telling.retract_all()
+        came = "".join(self._came)
+        told = "".join(self._thoughts)
+        self._telling.tell("thinking", came.replace(told, "", 1) if told else came)
         self._came.clear()
+        self._thoughts.clear()
         self._reader = JsonReader(inside_text=self._goes_on)
 
     def close(self, *, cut_off: bool) -> None:
@@ -284,6 +296,8 @@ class JsonChannel:
 
     def _tell(self, read: Sequence[tuple[str, str]]) -> None:
         for kind, text in read:
+            if kind == "thinking":
+                self._thoughts.append(text)
             self._telling.tell("content" if kind == "content" else "thinking", text)
 
 

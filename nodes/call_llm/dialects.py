@@ -31,11 +31,15 @@ if TYPE_CHECKING:
 
 
 class Found(NamedTuple):
-    """What the scanner found next: text that belongs to no call, or a call, which carries no text."""
+    """What the scanner found next: text that belongs to no call, or a call, which carries no text.
+
+    The first call of a block brings the block's `markup`, as it came.
+    """
 
     kind: Literal["text", "call"]
     text: str
     call: TextCall | None
+    markup: str = ""
 
 
 class DialectScanner:
@@ -95,22 +99,41 @@ class DialectScanner:
         lone, self._lone = self._lone, None
         if lone is not None:
             held, call = lone.close()
+            if call is None and cut_off:
+                call = self._cut_off_alone(held)
             if call is not None and not self._in_code():
-                yield Found("call", "", call)
+                yield Found("call", "", call, held)
             else:
                 yield from self._scan(held)
-        if self._block is not None and not cut_off and self._grammar.closes(self._block.kind, self._held()):
+        open_block = self._block
+        if open_block is not None and not cut_off and self._may_be_read_again(open_block):
             # A quote was none. Once this has happened, quotes hide nothing more.
-            held, self._tail = self._held()[len(self._block.opener) :], ""
-            self._block = _Block(self._block.kind, self._block.opener, literal=True)
+            held, self._tail = self._held()[len(open_block.opener) :], ""
+            self._block = _Block(open_block.kind, open_block.opener, literal=True)
             yield from self._scan(held, literal=True)
         rest, block = self._held(), self._block
         self._block, self._tail = None, ""
         if block is not None and cut_off:
             body = rest[len(block.opener) :]
-            yield Found("call", "", cut_off_call(block.kind, block.opener, body))
+            yield Found("call", "", cut_off_call(block.kind, block.opener, body), rest)
+        elif cut_off and _HALF_OPENER.match(rest) and not self._in_code():
+            yield Found("call", "", {"name": "", "arguments": "", "complete": False}, rest)
         else:
             yield from _text(rest)
+
+    def _cut_off_alone(self, text: str) -> TextCall | None:
+        """The lone call whose end is missing, if its name and its arguments have begun."""
+        found = _LONE_HEAD.match(text)
+        if found is None or found["name"] not in self._tool_names:
+            return None
+        return {"name": found["name"], "arguments": text[found.end() :], "complete": False}
+
+    def _may_be_read_again(self, block: _Block) -> bool:
+        """Whether a quote may have hidden the closer of the open block.
+
+        Not where single quotes did: an apostrophe is no quote, but it must not let quoted calls out either.
+        """
+        return not block.has_single_quotes and self._grammar.closes(block.kind, self._held())
 
     def start_over(self) -> str:
         """Forget all text and give what of it was held back: it was a thought."""
@@ -139,6 +162,7 @@ class DialectScanner:
             at = mark.end()
             if block is not None and mark.lastgroup in _INSIDE:
                 block.state = _INSIDE[mark.lastgroup]
+                block.has_single_quotes |= block.state == "single"
                 continue
             before, kept = text[kept : mark.start()], at
             if block is not None:
@@ -163,11 +187,18 @@ class DialectScanner:
         if calls is None:
             yield from _text(text + closer)
         else:
-            for call in calls:
-                yield Found("call", "", call)
+            for number, call in enumerate(calls):
+                yield Found("call", "", call, "" if number else text + closer)
 
 
-_State = Literal["plain", "string", "parameter", "literal"]
+_HALF_OPENER = re.compile(r"<(?:tool_|[｜|]\w)")
+"""The beginning of an opener that is hardly anything else."""
+
+_LONE_HEAD = re.compile(
+    r"""\s*(?:```\w{0,8}\s*)?\{\s*"name"\s*:\s*"(?P<name>[^"\\]+)"\s*,\s*"(?:arguments|parameters)"\s*:"""
+)
+
+_State = Literal["plain", "string", "single", "parameter", "literal"]
 
 
 class _Block:
@@ -178,6 +209,7 @@ class _Block:
         opener: The markup that opened it.
         parts: Its text, the opener first.
         state: What was read last: whether quotes, or a parameter's markup, hide what comes next.
+        has_single_quotes: Whether a string in it began with a single quote, as they do in Python.
     """
 
     def __init__(self, kind: BlockKind, opener: str, *, literal: bool) -> None:
@@ -185,6 +217,7 @@ class _Block:
         self.opener = opener
         self.parts = [opener]
         self.state: _State = "literal" if literal else "plain"
+        self.has_single_quotes = False
 
     @property
     def text(self) -> str:
@@ -196,6 +229,7 @@ class _Block:
 
 _INSIDE: dict[str | None, _State] = {
     "quote": "string",
+    "single": "single",
     "unquote": "plain",
     "data": "parameter",
     "end": "plain",
@@ -254,8 +288,11 @@ class _Grammar:
             marks |= {other: openers[other] for other in openers if other != shape.items}
             data = {"data": (PARAMETER, PARAMETER_AS)} if shape.has_parameters else {}
             self.inside[kind, "literal"] = _pattern(marks)
-            self.inside[kind, "plain"] = _pattern(marks | data, '(?P<quote>")')
+            # A parameter's text needs no quotes, and may hold an apostrophe.
+            single = () if shape.has_parameters else ("(?P<single>')",)
+            self.inside[kind, "plain"] = _pattern(marks | data, '(?P<quote>")', *single)
             self.inside[kind, "string"] = _UNQUOTE
+            self.inside[kind, "single"] = _UNQUOTE_SINGLE
             self.inside[kind, "parameter"] = _pattern({"end": (PARAMETER_CLOSER,)})
 
     def closes(self, kind: BlockKind, text: str) -> bool:
@@ -270,6 +307,9 @@ def _grammar(dialects: frozenset[Dialect]) -> _Grammar:
 
 _UNQUOTE = re.compile(r'(?:[^"\\]|\\.)*+(?:(?P<unquote>")|(?P<part>\\?\Z))', re.DOTALL)
 """The rest of a string; a backslash at the end of the text may escape what comes next."""
+
+
+_UNQUOTE_SINGLE = re.compile(r"(?:[^'\\]|\\.)*+(?:(?P<unquote>')|(?P<part>\\?\Z))", re.DOTALL)
 
 
 def _pattern(marks: dict[str, tuple[Units, ...]], *others: str) -> re.Pattern[str]:

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Literal
 
-from turnflow.graph.json_decision import JsonDecision, read_decision, shown_reply
+from turnflow.graph.json_decision import JsonDecision, is_alone, read_decision, shown_reply
 from turnflow.graph.json_object import names_a_key
 from turnflow.graph.json_scan import ObjectScanner
 
@@ -114,8 +114,8 @@ class JsonReader:
         """The decision, which begins with the thought and the text that were given out."""
         raw = "".join(self._raw)
         decision = read_decision(_REPLY_HEAD + raw if self._is_rest else raw)
-        if self._begins_inside and decision["violation"] and not (self._is_rest or names_a_key(raw)):
-            self._is_rest = True  # an object, but no decision: a text may speak of those
+        if self._begins_inside and not self._is_rest and _is_text(decision, raw):
+            self._is_rest = True
             decision = read_decision(_REPLY_HEAD + raw)
         if not decision["thought"].startswith(thought) or text:
             decision["thought"] = thought
@@ -143,6 +143,13 @@ class JsonReader:
         self._is_undecided = False
         self._is_rest = True
         return "".join((_REPLY_HEAD, *self._blanks, self._head))
+
+
+def _is_text(decision: JsonDecision, raw: str) -> bool:
+    """Whether an object with which a text goes on is part of the text, which may speak of decisions."""
+    if decision["violation"]:
+        return not names_a_key(raw)
+    return decision["action"] != "reply" and not is_alone(raw)
 
 
 def _merged(told: list[_Told]) -> list[_Told]:

@@ -17,7 +17,7 @@ def ended_early(step: dict[str, Any], turn: dict[str, Any], settings: TurnSettin
     if step["stop"] == "content_filter" or step["finish_reason"] == "content_filter":
         return decide("stop", "filtered")
     if step["stop"] == "tools_refused":
-        return decide("intermediate", "tools_refused")
+        return decide("intermediate", "tools_refused", again=True)
     if step["stop"] == "provider_error":
         return _after_failure(step, turn, may_continue=may_continue(turn, settings))
     return None
@@ -31,7 +31,9 @@ def may_continue(turn: dict[str, Any], settings: TurnSettings) -> bool:
 def settled(step: dict[str, Any], turn: dict[str, Any], settings: TurnSettings, label: str = "") -> Any:
     """The decision for an answer, whole or cut off."""
     if is_truncated(step["finish_reason"]):
-        return decide("continue" if may_continue(turn, settings) else "terminal", "truncated", label=label)
+        has_text = bool(step["text"].strip()) or turn["continuing"]
+        goes_on = has_text and may_continue(turn, settings)
+        return decide("continue" if goes_on else "terminal", "truncated", label=label)
     return decide("terminal", step["finish_reason"] or "stop", label=label)
 
 

@@ -7,9 +7,13 @@ from typing import Any
 from turnflow.graph.decision import decide, is_truncated
 from turnflow.graph.label_grammar import find_second_label
 from turnflow.graph.protocol import UNKNOWN, LabelProtocol
+from turnflow.graph.repairs import NUDGES
 from turnflow.graph.settings import TurnSettings
 from turnflow.nodes.classify_label.endings import settled
 from turnflow.nodes.classify_label.violations import refuse
+
+_OWN_KEYS = frozenset({*NUDGES, "rounds", "call_limit", "provider_error", "tools_refused"})
+"""Keys that mean something else; a caller's verdict of this name is told apart from them."""
 
 
 def label_of(step: dict[str, Any], protocol: LabelProtocol) -> str:
@@ -20,11 +24,20 @@ def label_of(step: dict[str, Any], protocol: LabelProtocol) -> str:
     return str(label)
 
 
-def form_violation(step: dict[str, Any], label: str, protocol: LabelProtocol) -> dict[str, Any] | None:
-    """What is wrong with the form of a reply: `key` and what its directive needs; None if nothing is."""
+def form_violation(
+    step: dict[str, Any], text: str, label: str, protocol: LabelProtocol
+) -> dict[str, Any] | None:
+    """What is wrong with the form of a reply: `key` and what its directive needs; None if nothing is.
+
+    Args:
+        step: The reply.
+        text: Its body, what an earlier, cut-off part said included.
+        label: Its label.
+        protocol: The labels.
+    """
     if label == UNKNOWN:
         return {"key": "missing_label"}
-    if second := find_second_label(step["body"], protocol.allowed):
+    if second := find_second_label(text, protocol.allowed):
         return {"key": "multiple_labels", "label": label, "second": second}
     if label == protocol.tool and not step["calls"]:
         return {"key": "tool_without_calls", "label": label}
@@ -45,7 +58,7 @@ def content_violation(
         verdict: What the caller's `validate_terminal` said.
     """
     if verdict:
-        return {"key": verdict, "label": label}
+        return {"key": f"rejected:{verdict}" if verdict in _OWN_KEYS else verdict, "label": label}
     if (label in protocol.final or label in protocol.terminal) and not text.strip():
         return {"key": "empty_terminal", "label": label}
     if label not in {*protocol.terminal, *protocol.intermediate, protocol.tool}:
@@ -78,6 +91,6 @@ def decide_label(
 
 def decide_finish(step: dict[str, Any], turn: dict[str, Any], settings: TurnSettings) -> dict[str, Any]:
     """The turn ends with this reply, label or not: whatever it says is the answer."""
-    if not step["body"].strip() and not turn["continuing"]:
+    if not step["text"].strip() and not turn["continuing"]:
         return decide("terminal", "thinking_only" if step["thinking"].strip() else "empty_reply")
     return dict(settled(step, turn, settings))

@@ -16,7 +16,7 @@ class LiveReply:
     Args:
         emitter: Where events go.
         step: The reply.
-        before: The content that an earlier, cut-off part of it has in the transcript.
+        before: What of an earlier, cut-off part of it went out as events.
         protocol: Under labels, text goes out once it is accepted, or as events that can be taken back.
     """
 
@@ -24,8 +24,11 @@ class LiveReply:
         self._emitter = emitter
         self._step = step
         self._by_label = isinstance(protocol, LabelProtocol)
-        is_held = isinstance(protocol, LabelProtocol) and not protocol.stream_final
-        self._shown = ("" if is_held else before) + step["shown"]
+        self._shown = before + step["shown"]
+
+    def shows(self, content: str) -> bool:
+        """Whether this went out as events already."""
+        return bool(content) and self._shown == content
 
     def wait(self, message: AIMessage) -> None:
         """The message is stored and goes on: what was held is held on."""

@@ -18,7 +18,7 @@ from turnflow.graph.resources import TurnResources
 from turnflow.graph.state import TurnState
 from turnflow.graph.tool_names import ASK_USER
 from turnflow.graph.transcript import message_of
-from turnflow.nodes.classify_label.endings import ended_early, may_continue
+from turnflow.nodes.classify_label.endings import ended_early
 from turnflow.nodes.classify_label.json_decisions import decide_json
 from turnflow.nodes.classify_label.labels import (
     content_violation,
@@ -94,9 +94,12 @@ class _Reply:
         self.turn, self.run = state["turn"], run
         self.step = {**_later_fields(state["step"]), **state["step"]}
         self.protocol: Protocol = run.resources.form_in(self.turn).protocol
+        if self.protocol and self.turn["phase"] == "finish":
+            self.step["text"] = self.step["body"]  # whatever its label, the last reply is for the user
         is_part = self.turn["continuing"]
         self.so_far = message_of(state["messages"], self.step["message_id"]) if is_part else None
-        self.live = LiveReply(run.emitter(self.turn), self.step, text_so_far(self.so_far), self.protocol)
+        shown = text_so_far(self.so_far) if self.turn.get("part_shown", True) else ""
+        self.live = LiveReply(run.emitter(self.turn), self.step, shown, self.protocol)
 
     def decide(self) -> Body[dict[str, Any]]:
         step, turn, settings = self.step, self.turn, self.run.resources.settings
@@ -115,10 +118,14 @@ class _Reply:
 
     def settle(self, decision: dict[str, Any]) -> Body[Update]:
         """The update of a reply without calls."""
-        step, kind, key = self.step, decision["kind"], decision["key"]
+        step, kind = self.step, decision["kind"]
         turn = dict(self.turn)
-        is_refused = bool(key) and (kind == "violation" or (kind == "intermediate" and "times" in decision))
         update: Update = {"decision": decision, "step": _slim(step)}
+        if decision.get("again"):
+            # The same is asked once more; what a part of it left is as it was.
+            self._note(decision, turn)
+            return {**update, "turn": turn}
+        is_refused = kind == "violation" or (kind == "intermediate" and "times" in decision)
         if is_refused:
             message = None
             update |= self._draft(decision)
@@ -130,7 +137,7 @@ class _Reply:
         turn["directives"] = [*turn["directives"], *said]
         self._note(decision, turn)
         self._show(decision, message)
-        if kind != "continue" and key != "tools_refused":
+        if kind != "continue":
             text = "finish" if kind == "terminal" else "narration" if message and message.content else "none"
             self.run.emitter(turn).emit("round.ended", text=text if kind != "stop" else "none")
         if turn != self.turn:
@@ -139,14 +146,12 @@ class _Reply:
 
     def _violation(self, label: str, protocol: LabelProtocol) -> Body[dict[str, Any] | None]:
         step = self.step
-        if violation := form_violation(step, label, protocol):
-            return violation
-        goes_on = is_truncated(step["finish_reason"]) and may_continue(self.turn, self.run.resources.settings)
-        if goes_on and label in protocol.final:
-            return None  # what is not whole cannot be judged
         text = text_so_far(self.so_far) + step["body"]
+        if violation := form_violation(step, text, label, protocol):
+            return violation
         verdict = ""
-        if label in protocol.terminal and protocol.validate_terminal:
+        is_whole = not is_truncated(step["finish_reason"])  # else it cannot be judged yet, or never
+        if label in protocol.terminal and protocol.validate_terminal and is_whole:
             said = yield from self.run.ask(
                 protocol.validate_terminal, "validate_terminal", self.turn, label=label, text=text
             )
@@ -170,11 +175,11 @@ class _Reply:
             or bool(decision.get("cut_off"))
         )
         is_kept = kind == "intermediate" and bool(decision.get("label"))
-        ends = kind == "terminal"
+        is_hidden = decision["key"] == "label"  # a text for the caller
         label = step["label"] if self.protocol else None
         message = reply_message(
             step,
-            content=step["body"] if ends else step["text"],
+            content=step["body"] if is_hidden else step["text"],
             label=label,
             so_far=self.so_far,
             calls=(),
@@ -202,15 +207,19 @@ class _Reply:
             turn["error"] = step["error"]
         if step["stop"] == "provider_error" and "provider_error" not in turn["degradations"]:
             turn["degradations"] = [*turn["degradations"], "provider_error"]
-        if key == "tools_refused":
+        if decision.get("again"):
             turn["degradations"] = [*turn["degradations"], TOOLS_REFUSED]
+            if turn["continuing"] and self.protocol is None:
+                turn["plain_part"] = turn["message_id"]  # its end has no label, as its beginning has none
             form = self.run.resources.form_in(turn)
             self.run.emitter(turn).emit(
                 "degraded", degradation=TOOLS_REFUSED, dialect=form.dialect, error=step["error"]
             )
         elif kind == "intermediate" and key:
             turn |= {"phase": "finish", "finish_cause": key}
-        if kind not in {"violation", "continue"} and key != "tools_refused":
+        if kind == "continue":
+            turn["part_shown"] = self.live.shows(text_so_far(self.so_far) + step["text"])
+        elif kind != "violation" and not decision.get("again"):
             turn["repair"] = {}
 
     def _show(self, decision: dict[str, Any], message: AIMessage | None) -> None:

@@ -358,3 +358,17 @@ def test_labels_are_told_apart_in_any_order(
 )
 def test_labels_of_other_protocols(reply: str, allowed: list[str], expected: tuple[str, str]) -> None:
     assert classify_label(reply, allowed, final=True) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["FINISH\u202f: Hi", "FINISH\u2009: Hi", "\u202fFINISH\nHi", "\u200eFINISH\nHi", "\u00adFINISH\nHi"],
+)
+def test_blanks_and_marks_of_all_kinds(text: str) -> None:
+    assert classify_label(text, ("FINISH",), final=True) == ("FINISH", "Hi")
+
+
+@pytest.mark.parametrize("label", ["SİL", "SıL", "SIL"])
+def test_a_label_that_is_spelled_exactly_is_no_other(label: str) -> None:
+    allowed = ("SIL", "SİL", "SıL")
+    assert classify_label(f"``{label}``\nx", allowed, final=True) == (label, "x")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.turns.scripted import Start, call, calls, says, script
 from tests.turns.stage import Stage, echo
@@ -119,8 +119,23 @@ def test_a_context_names_a_behaviour_and_a_protocol(
 def test_a_context_that_comes_as_json_names_no_files() -> None:
     with pytest.raises(ValueError, match=r"for a file give Path\('/etc/secrets.md'\)"):
         TurnContext(behaviour="/etc/secrets.md")
-    with pytest.raises(ValueError, match="protocol 'labels' is not one of"):
-        TurnContext(protocol="labels")
+    for fields, told in (
+        ({"protocol": "labels"}, "protocol 'labels' is not one of"),
+        ({"instructions": {"a": 1}}, "instructions is a text"),
+        ({"settings": "x"}, "settings is a dict"),
+        ({"settings": None}, "settings is a dict"),
+        ({"policies": []}, "policies is a dict"),
+        ({"tools": {}}, "tools is a list"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            TurnContext(**fields)
+
+
+def test_what_a_foreign_message_holds_breaks_no_turn(stage: Stage, fake_provider: Start) -> None:
+    foreign = AIMessage("Hello.", additional_kwargs={"turnflow": "x"})
+    graph = stage.graph(fake_provider(script(says("Hi."))))
+    played = stage.play(graph, {"messages": [HumanMessage("a"), foreign, HumanMessage("b")]}, laws=False)
+    assert played.answer == "Hi."
 
 
 def test_a_wrong_setting_in_the_context_is_refused(stage: Stage, fake_provider: Start) -> None:
@@ -136,7 +151,7 @@ def test_a_wrong_setting_in_the_context_is_refused(stage: Stage, fake_provider: 
             {"protocol": "labels"},
             "protocol 'labels' is not one of: native, label, json; or give a LabelProtocol",
         ),
-        ({"behaviour": "poet.md"}, "behaviour 'poet.md' cannot be read"),
+        ({"behaviour": "poet.md"}, "poet.md' cannot be read"),
         ({"behaviour": "poet"}, "behaviour 'poet' does not exist; there are: chat"),
         ({"settings": {"max_rounds": 0}}, "max_rounds"),
         ({"settings": {"rounds": 3}}, "rounds"),

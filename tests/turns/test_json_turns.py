@@ -225,3 +225,39 @@ def test_thoughts_under_labels_are_no_decisions(stage: Stage, fake_provider: Sta
         decision("call_tool", {"tool_name": "add", "parameters": {"a": 1, "b": 2}}, "I add."),
         decision("reply", "Three.", ""),
     ]
+
+
+CALLS = decision("call_tool", {"tool_name": "echo", "parameters": {"text": "x"}}, "")
+
+
+def test_a_quoted_decision_before_the_real_one_is_not_run(stage: Stage, fake_provider: Start) -> None:
+    quoted = f"The page says {CALLS} and I will not.\n" + decision("reply", "I refuse.")
+    played, provider = play(stage, fake_provider, says(quoted), decides("reply", "I refuse."))
+    assert played.answer == "I refuse."
+    assert [e["key"] for e in played.of("repair")] == ["invalid_json"]
+    assert "more than one decision" in provider.requests[1]["messages"][-1]["content"]
+    assert not played.of("tool.started")
+
+
+def test_a_decision_quoted_in_a_text_that_goes_on_is_not_run(stage: Stage, fake_provider: Start) -> None:
+    steps = [
+        cut_off('{"thought": "", "action": "reply", "action_input": "It says:'),
+        says(f' {CALLS} no."}}'),
+    ]
+    played, _ = play(stage, fake_provider, *steps)
+    assert not played.of("tool.started")
+    assert played.answer.startswith("It says:")
+
+
+def test_a_cut_off_last_reply_in_prose_goes_on(stage: Stage, fake_provider: Start) -> None:
+    settings = {"max_rounds": 1, "settle_rounds": 0}
+    steps = [calls_tool("add", a=1, b=2), cut_off("The answer is"), says(" three.")]
+    played, _ = play(stage, fake_provider, *steps, settings=settings)
+    assert (played.status, played.answer) == ("finished_budget", "The answer is three.")
+
+
+def test_a_decision_before_an_orphan_closer_was_a_thought(stage: Stage, fake_provider: Start) -> None:
+    text = decision("reply", "NO", "x") + "</think>" + decision("reply", "Hello.", "Now.")
+    played, _ = play(stage, fake_provider, says(text))
+    assert played.answer == "Hello."
+    assert "NO" in played.messages[-1].additional_kwargs["turnflow"]["thinking"]

@@ -440,3 +440,73 @@ def test_a_label_without_a_meaning_is_not_offered(stage: Stage, fake_provider: S
     assert [e["key"] for e in played.of("repair")] == ["unknown_action"]
     assert "ASIDE" not in provider.requests[0]["messages"][0]["content"]
     assert provider.requests[1]["messages"][-1]["content"].endswith("Choose one of: FINISH.")
+
+
+def test_a_reply_that_was_cut_off_behind_its_label_is_sent_again(stage: Stage, fake_provider: Start) -> None:
+    played, _ = play(stage, fake_provider, cut_off("``FINISH``\n"), says("``FINISH``\nDone."))
+    assert (played.status, played.answer) == ("finished", "Done.")
+    assert [e["key"] for e in played.of("repair")] == ["empty_terminal"]
+
+
+@pytest.mark.parametrize("last", ["The answer is", "``THINK``\nThe answer is", "``FINISH``\nThe answer is"])
+@pytest.mark.parametrize("protocol", [LABELS, STREAMS], ids=["held", "streams"])
+def test_a_cut_off_last_reply_goes_on_whatever_its_label(
+    stage: Stage, fake_provider: Start, protocol: LabelProtocol, last: str
+) -> None:
+    settings = {"max_rounds": 1, "settle_rounds": 0}
+    steps = [says("``THINK``\na."), cut_off(last), says(" forty-two.")]
+    played, _ = play(stage, fake_provider, *steps, protocol=protocol, settings=settings)
+    assert (played.status, played.answer) == ("finished_budget", "The answer is forty-two.")
+    assert live_text(played, reply_id(played, 2)) == "The answer is forty-two."
+
+
+def test_a_broken_stream_of_the_last_reply_keeps_what_came(stage: Stage, fake_provider: Start) -> None:
+    settings = {"max_rounds": 1, "settle_rounds": 0, "max_continuations": 0}
+    broken = {"reply": {"content": "The answer is near."}, "fault": {"kind": "truncate", "after": 3}}
+    played, _ = play(stage, fake_provider, says("``THINK``\na."), broken, settings=settings)
+    assert (played.status, played.answer) == ("finished_degraded", "The answer is ")
+
+
+@pytest.mark.parametrize(
+    ("first", "rest", "answer"),
+    [
+        ("Use:\n```yaml\n", "TOOL: x\n```\nDone.", "Use:\n```yaml\nTOOL: x\n```\nDone."),
+        ("I need the ", "TOOL: a hammer.", "I need the TOOL: a hammer."),
+    ],
+    ids=["in a fence", "in a line"],
+)
+def test_a_second_label_is_looked_for_in_the_whole(
+    stage: Stage, fake_provider: Start, first: str, rest: str, answer: str
+) -> None:
+    played, _ = play(stage, fake_provider, cut_off("``FINISH``\n" + first), says(rest))
+    assert (played.status, played.answer) == ("finished", answer)
+
+
+def test_a_second_label_that_was_cut_in_two_is_found(stage: Stage, fake_provider: Start) -> None:
+    steps = [cut_off("``FINISH``\nabc\nTO"), says("OL: a hammer"), says("``FINISH``\nDone.")]
+    played, _ = play(stage, fake_provider, *steps)
+    assert [e["key"] for e in played.of("repair")] == ["multiple_labels"]
+
+
+@pytest.mark.parametrize("key", ["tools_refused", "empty_reply", "rounds", "provider_error"])
+def test_a_verdict_is_not_taken_for_something_else(stage: Stage, fake_provider: Start, key: str) -> None:
+    protocol = replace(SOLVE, validate_terminal=lambda _: key)
+    steps = [says("``FINISH``\nNo.")] * 3 + [says("``FINISH``\nNo.")]
+    played, _ = play(stage, fake_provider, *steps, protocol=protocol)
+    assert (played.status, played.outcome["stop_reason"]) == ("finished_degraded", f"rejected:{key}")
+    assert played.outcome["rounds"] == 4
+
+
+def test_what_is_not_whole_is_not_judged(stage: Stage, fake_provider: Start) -> None:
+    judged: list[str] = []
+    protocol = replace(STREAMS, validate_terminal=lambda info: judged.append(info["text"]))
+    steps = [cut_off("``FINISH``\nOne, "), says("two.")]
+    play(stage, fake_provider, *steps, protocol=protocol)
+    assert judged == ["One, two."]
+
+
+def test_a_blank_line_behind_a_thought_on_the_labels_line_is_left_out(
+    stage: Stage, fake_provider: Start
+) -> None:
+    played, _ = play(stage, fake_provider, says("``FINISH``<think>x</think>\n\nHi"))
+    assert played.answer == "Hi"

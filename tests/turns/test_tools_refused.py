@@ -106,6 +106,26 @@ def test_refused_inside_the_stream(stage: Stage, fake_provider: Start) -> None:
     assert (played.answer, played.outcome["degradations"]) == ("Hello.", ["tools"])
 
 
+def cut_off(content: str) -> dict[str, Any]:
+    return {"reply": {"content": content, "finish_reason": "length"}}
+
+
+def test_refused_while_a_native_answer_goes_on(stage: Stage, fake_provider: Start) -> None:
+    steps = [cut_off("The answer is"), refuses_tools(), says(" forty-two.")]
+    played, provider = play(stage, fake_provider, *steps)
+    assert (played.status, played.answer) == ("finished_degraded", "The answer is forty-two.")
+    assert not played.of("repair")
+    assert "tools" not in provider.requests[2]
+    assert "``FINISH``" not in provider.requests[2]["messages"][0]["content"]
+
+
+def test_refused_while_a_labelled_answer_goes_on(stage: Stage, fake_provider: Start) -> None:
+    steps = [cut_off("``FINISH``\nThe answer is"), refuses_tools(), says(" forty-two.")]
+    played, _ = play(stage, fake_provider, *steps, protocol="label")
+    assert (played.status, played.answer) == ("finished_degraded", "The answer is forty-two.")
+    assert "".join(e["text"] for e in played.of("content.delta")) == "The answer is forty-two."
+
+
 def test_labels_stay_the_callers_own(stage: Stage, fake_provider: Start) -> None:
     steps = [refuses_tools(), labelled("TOOL", hermes("add", a=17, b=23)), labelled("FINISH", "It is 40.")]
     played, _ = play(stage, fake_provider, *steps, behaviour="solve")

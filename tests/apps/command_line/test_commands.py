@@ -265,7 +265,7 @@ def test_a_behaviour_and_a_protocol(shell: Shell, fake_provider: Start, tmp_path
     [
         (("--protocol", "labels"), "protocol 'labels' is not one of: native, label, json"),
         (("--behaviour", "poet"), "behaviour 'poet' does not exist"),
-        (("--behaviour", "poet.md"), "behaviour 'poet.md' cannot be read"),
+        (("--behaviour", "poet.md"), "poet.md' cannot be read"),
     ],
 )
 def test_a_wrong_behaviour_or_protocol(
