@@ -443,7 +443,8 @@ def test_without_dialects_all_is_text_at_once(reply: str) -> None:
 
 CUT_OFF: dict[str, tuple[str, list[Piece]]] = {
     "no block": ("a", ["a"]),
-    "half an opener": ("a<tool_ca", ["a<tool_ca"]),
+    "half an opener": ("a<tool_ca", ["a", ("", "", False)]),
+    "what may be another tag": ("a<to", ["a<to"]),
     "an opener": ("a<tool_call>", ["a", ("", "", False)]),
     "half a name": ('<tool_call>{"name": "a', [("", '{"name": "a', False)]),
     "a name": ('<tool_call>{"name": "a", "arg', [("a", '{"name": "a", "arg', False)]),

@@ -136,14 +136,23 @@ def test_text_is_given_as_soon_as_it_is_no_call(name: str) -> None:
     assert read([reply], JSON, tool_names=TOOLS) == [reply]
 
 
+BEGUN = [CALL[:-1], f"```\n{CALL}\n", f"```\n{CALL}\n``", '{"name": "a", "arguments":']
+
+
 @pytest.mark.parametrize("cut_off", [False, True])
-@pytest.mark.parametrize(
-    "reply",
-    [" \n", "{", '{"name', CALL[:-1], "```json\n", f"```\n{CALL}\n", f"```\n{CALL}\n``", '{"name": "a\\'],
-)
+@pytest.mark.parametrize("reply", [" \n", "{", '{"name', "```json\n", '{"name": "a\\', '{"name": "a", "arg'])
 def test_what_is_not_finished_is_text(reply: str, *, cut_off: bool) -> None:
     assert read([reply], JSON, tool_names=TOOLS, cut_off=cut_off) == [reply]
     assert read(list(reply), JSON, tool_names=TOOLS, cut_off=cut_off) == [reply]
+
+
+@pytest.mark.parametrize("reply", BEGUN)
+def test_arguments_that_a_limit_cut_off_are_an_incomplete_call(reply: str) -> None:
+    for chunks in ([reply], list(reply)):
+        (piece,) = read(chunks, JSON, tool_names=TOOLS, cut_off=True)
+        assert (piece[0], piece[2]) == ("a", False)
+        assert read(chunks, JSON, tool_names=TOOLS) == [reply]
+        assert read(chunks, JSON, tool_names=["other"], cut_off=True) == [reply]
 
 
 @pytest.mark.parametrize(
