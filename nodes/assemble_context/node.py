@@ -109,7 +109,7 @@ def _ask_protocol(turn: dict[str, Any], run: NodeRun) -> Body[dict[str, Any]]:
     turn = _told(turn, "before_round", said)
     if turn["phase"] == "finish":
         said = yield from run.ask(protocol.force_finalize, "force_finalize", turn, cause=turn["finish_cause"])
-        turn = {**turn, "finish_text": "".join(said)}
+        turn = {**turn, "finish_text": said[0]} if said else turn
     return turn
 
 

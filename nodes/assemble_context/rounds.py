@@ -22,8 +22,9 @@ def next_round(turn: dict[str, Any], decision: dict[str, Any], settings: TurnSet
     if phase != "finish" and number > turn["max_rounds"]:
         cause = "rounds"
         phase = "settle" if number <= turn["max_rounds"] + settings.settle_rounds else "finish"
+    rest = {key: value for key, value in turn.items() if key != "part_shown"}
     return {
-        **turn,
+        **rest,
         "round": number,
         "phase": phase,
         "finish_cause": cause,

@@ -17,12 +17,13 @@ from turnflow.graph.outcome import NO_USAGE, TurnError, Usage, make_outcome
 from turnflow.graph.protocol import UNKNOWN, LabelProtocol
 from turnflow.graph.resources import TurnResources
 from turnflow.graph.state import TurnState
+from turnflow.graph.step import Step, Stop
 from turnflow.graph.transcript import call_order, message_of, turn_messages
 from turnflow.nodes.call_llm.chunks import add_usage
 from turnflow.nodes.call_llm.model_stream import Chunk
 from turnflow.nodes.call_llm.provider_errors import Failure, classify_error, describe_error
 from turnflow.nodes.call_llm.reader import ReplyReader
-from turnflow.nodes.call_llm.reading import Reading, Step, Stop
+from turnflow.nodes.call_llm.reading import Reading
 from turnflow.nodes.call_llm.reply_events import ReplyEvent
 from turnflow.nodes.call_llm.request import open_request
 
@@ -46,7 +47,9 @@ class CallLLM:
         step, usage, cause = yield from _read_reply(state, view, run)
         turn = {**turn, "usage": {key: turn["usage"][key] + usage[key] for key in usage}}
         if step["stop"] != "tools_refused":  # else the same is asked once more, in another form
-            turn |= {"directives": [], "repair": {**(turn.get("repair") or {}), "pending": False}}
+            turn["directives"] = []
+            if repair := turn.get("repair"):
+                turn["repair"] = {**repair, "pending": False}
         if step["stop"] == "provider_error" and not _gathered(state, step):
             yield from _fail(step, turn, cause, run)
         run.emitter(turn).emit("usage", usage=usage, finish_reason=step["finish_reason"])

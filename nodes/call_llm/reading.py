@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.messages import BaseMessage
-from typing_extensions import TypedDict
 
 from turnflow.graph.decision import is_truncated
 from turnflow.graph.outcome import ErrorInfo
+from turnflow.graph.step import Step, Stop, slim_step
 from turnflow.graph.text import SurrogateJoiner, storable
 from turnflow.nodes.call_llm.call_assembly import AssembledCall, CallAssembler, new_ids
 from turnflow.nodes.call_llm.chunks import (
@@ -20,35 +20,6 @@ from turnflow.nodes.call_llm.chunks import (
 )
 from turnflow.nodes.call_llm.reader import ReplyReader
 from turnflow.nodes.call_llm.reply_events import ReplyEvent
-
-Stop = Literal["", "cancelled", "provider_error", "context_too_long", "content_filter", "tools_refused"]
-
-
-class Step(TypedDict):
-    """The last reply, read: the `step` channel between `call_llm` and `classify_label`."""
-
-    message_id: str
-    text: str
-    raw: str
-    label: str | None
-    body: str
-    """What stands behind the label."""
-    shown: str
-    """What of `text` went out as events."""
-    thinking: str
-    reasoning: str
-    """What came through the reasoning field; part of `thinking` too."""
-    calls: list[dict[str, Any]]
-    calls_in_text: bool
-    """Whether the calls were written as text."""
-    violation: str
-    problem: str
-    """What is wrong with a JSON decision: its key, and in words."""
-    finish_reason: str
-    retracted: bool
-    stop: Stop
-    """Why the reply ended early, or ''."""
-    error: ErrorInfo | None
 
 
 class Reading:
@@ -107,7 +78,7 @@ class Reading:
         if not calls and not stop:
             ids = new_ids(len(reply["calls"]), self._taken_ids)
             written = [{"id": i, **call} for i, call in zip(ids, reply["calls"], strict=True)]
-        return {
+        step = {
             "message_id": message_id,
             "text": reply["text"],
             "raw": reply["raw"],
@@ -125,6 +96,7 @@ class Reading:
             "stop": stop,
             "error": error,
         }
+        return slim_step(step)
 
     def _seen(self, events: list[ReplyEvent]) -> list[ReplyEvent]:
         for event in events:

@@ -16,6 +16,7 @@ from turnflow.graph.repairs import MAX_DRAFT
 from turnflow.graph.reply_form import TOOLS_REFUSED
 from turnflow.graph.resources import TurnResources
 from turnflow.graph.state import TurnState
+from turnflow.graph.step import whole_step
 from turnflow.graph.tool_names import ASK_USER
 from turnflow.graph.transcript import message_of
 from turnflow.nodes.classify_label.endings import ended_early
@@ -51,7 +52,8 @@ class ClassifyLabel:
     def _call_tools(self, reply: _Reply, decision: dict[str, Any], run: NodeRun) -> Body[Update]:
         step = reply.step
         planned = self._plan_batch(step, reply.turn, run.resources)
-        turn = {**reply.turn, "repair": {}, **planned.turn}
+        turn = {**reply.turn, **planned.turn}
+        turn.pop("repair", None)
         message = reply_message(
             step,
             content=step["text"],
@@ -92,7 +94,7 @@ class _Reply:
 
     def __init__(self, state: TurnState, run: NodeRun) -> None:
         self.turn, self.run = state["turn"], run
-        self.step = {**_later_fields(state["step"]), **state["step"]}
+        self.step = whole_step(state["step"])
         self.protocol: Protocol = run.resources.form_in(self.turn).protocol
         if self.protocol and self.turn["phase"] == "finish":
             self.step["text"] = self.step["body"]  # whatever its label, the last reply is for the user
@@ -218,9 +220,10 @@ class _Reply:
         elif kind == "intermediate" and key:
             turn |= {"phase": "finish", "finish_cause": key}
         if kind == "continue":
-            turn["part_shown"] = self.live.shows(text_so_far(self.so_far) + step["text"])
+            shown = self.live.shows(text_so_far(self.so_far) + step["text"])
+            turn |= {} if shown else {"part_shown": False}
         elif kind != "violation" and not decision.get("again"):
-            turn["repair"] = {}
+            turn.pop("repair", None)
 
     def _show(self, decision: dict[str, Any], message: AIMessage | None) -> None:
         if message is None:
@@ -230,13 +233,6 @@ class _Reply:
         else:
             hidden = decision["key"] == "label"  # it ends the turn, and its text is for the caller
             self.live.accept(message, is_shown=not hidden)
-
-
-def _later_fields(step: dict[str, Any]) -> dict[str, Any]:
-    """What a step lacks that was stored before there were protocols."""
-    text = step["text"]
-    fields = {"label": None, "body": text, "shown": text, "calls_in_text": False}
-    return {**fields, "violation": "", "problem": ""}
 
 
 def _slim(step: dict[str, Any]) -> dict[str, Any]:
