@@ -82,7 +82,7 @@ def build_turn_graph(
     """
     if protocol is not None:
         as_protocol(protocol)
-    _check(model, tools, policies, instructions)
+    _check(model, tools, policies, behaviour, instructions)
     resources = TurnResources(
         make_model=_make_model,
         registries=Registries(_builtin_tools),
@@ -101,7 +101,7 @@ def build_turn_graph(
     return _joined(resources).compile(checkpointer=checkpointer, store=store, name=name)
 
 
-def _check(model: object, tools: object, policies: object, instructions: object) -> None:
+def _check(model: object, tools: object, policies: object, behaviour: object, instructions: object) -> None:
     """Refuse arguments of a wrong kind before they break a turn.
 
     Raises:
@@ -115,6 +115,8 @@ def _check(model: object, tools: object, policies: object, instructions: object)
         raise ValueError(f"tools is a list of tools; give [{getattr(tools, 'name', tools)!r}]")
     if not isinstance(policies, Mapping | None):
         raise ValueError(f"policies is a dict from a tool's name to its ToolPolicy, not {policies!r}")
+    if not isinstance(behaviour, str | Path):
+        raise ValueError(f"behaviour is a name or the path of a file, not {behaviour!r}")
     if not isinstance(instructions, str):
         raise ValueError(f"instructions is a text, not {instructions!r}")
 

@@ -29,7 +29,7 @@ def request_constraint(
     may_ask: bool,
     native_tools_offered: bool,
 ) -> dict[str, Any]:
-    """Give the further request parameters that hold the reply to its protocol; `{}` if there are none.
+    """Give further parameters of the request's body that hold the reply to its protocol; `{}` for none.
 
     A constraint holds from the first character on. So there is none where the reply begins inside a thought,
     and none beside native tools, which the model could then not call.
@@ -49,14 +49,14 @@ def request_constraint(
         if not profile.grammar:
             return {}
         labels = None if may_call else (protocol.answer_label,)
-        return {"extra_body": {"grammar": label_grammar(protocol, tools, dialect=dialect, labels=labels)}}
+        return {"grammar": label_grammar(protocol, tools, dialect=dialect, labels=labels)}
     if profile.json_schema:
         schema = json_schema(protocol, tools, may_call=may_call, may_ask=may_ask)
         # Not strict: OpenAI's strict subset has neither alternatives at the root nor lengths of strings.
         form = {"name": "decision", "schema": schema, "strict": False}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
     if profile.grammar:
-        return {"extra_body": {"grammar": json_grammar(protocol, tools, may_call=may_call, may_ask=may_ask)}}
+        return {"grammar": json_grammar(protocol, tools, may_call=may_call, may_ask=may_ask)}
     return {}
 
 

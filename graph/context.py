@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from langchain_core.tools import BaseTool
@@ -68,8 +69,8 @@ class TurnContext:
     behaviour: Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})] = None
     """Name of a behaviour, or the `Path` of its file."""
     protocol: Annotated[Any, WithJsonSchema(_PROTOCOL_SCHEMA)] = None
-    """How replies say what they want: `native`, `label`, `json` or a `LabelProtocol`; unset: as the behaviour
-    says."""
+    """How replies say what they want: `native`, `label`, `json`, a `LabelProtocol` or a `JsonProtocol`; unset:
+    as the behaviour says."""
     user_id: str | None = None
     """Who is asking; handed to hooks and tools."""
     locale: Literal["en", "zh"] | None = None
@@ -95,8 +96,25 @@ class TurnContext:
         Raises:
             ValueError: The text names the field and what it takes.
         """
+        self._check_texts()
+        self._check_tables()
+        for name, kind in (("hooks", TurnHooks), ("cancel", CancelToken)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise ValueError(f"TurnContext.{name} is a {kind.__name__}, not {value!r}")
+
+    def _check_texts(self) -> None:
         if not isinstance(self.instructions, str | None):
             raise ValueError(f"TurnContext.instructions is a text, not {self.instructions!r:.80}")
+        if self.protocol is not None:
+            as_protocol(self.protocol)
+        if not isinstance(self.behaviour, str | Path | None):
+            raise ValueError(f"TurnContext.behaviour is a name or a Path, not {self.behaviour!r:.80}")
+        if isinstance(self.behaviour, str) and self.behaviour.endswith(".md"):
+            # A context may come as JSON from afar, and is not to name files of this machine.
+            raise ValueError(f"TurnContext.behaviour is a name; for a file give Path({self.behaviour!r})")
+
+    def _check_tables(self) -> None:
         for name in ("settings", "policies"):
             given = getattr(self, name)
             if not isinstance(given, Mapping) and (given is not None or name == "settings"):
@@ -105,15 +123,6 @@ class TurnContext:
             if isinstance(self.tools, str | BaseTool | Mapping) or not isinstance(self.tools, Iterable):
                 raise ValueError(f"TurnContext.tools is a list of tools; give [{self.tools!r:.80}]")
             self.tools = list(self.tools)
-        if self.protocol is not None:
-            as_protocol(self.protocol)
-        if isinstance(self.behaviour, str) and self.behaviour.endswith(".md"):
-            # A context may come as JSON from afar, and is not to name files of this machine.
-            raise ValueError(f"TurnContext.behaviour is a name; for a file give Path({self.behaviour!r})")
-        for name, kind in (("hooks", TurnHooks), ("cancel", CancelToken)):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, kind):
-                raise ValueError(f"TurnContext.{name} is a {kind.__name__}, not {value!r}")
 
 
 def as_context(given: object) -> TurnContext | None:

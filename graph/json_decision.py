@@ -17,8 +17,6 @@ from turnflow.graph.strict_json import read_object
 from turnflow.graph.text import storable, storable_json
 from turnflow.graph.text_call import TextCall
 
-__all__ = ["JsonDecision", "TextCall", "read_decision", "shown_reply"]
-
 _INPUT = re.compile(r"""(?<![\\\w])["'“‘]?action_input["'”’]?\s*:\s*""")
 
 _TAIL = " \t\n\r`"
@@ -64,7 +62,7 @@ def read_decision(text: str) -> JsonDecision:
 
 
 def is_alone(text: str) -> bool:
-    """Whether the text is one object, strict JSON, and nothing but white space and a fence around it."""
+    """Whether the text ends with its first object, strict JSON; blanks and a fence's end may follow."""
     found = find_object(text)
     return found is not None and found.end >= 0 and not text[found.end :].strip(_TAIL)
 

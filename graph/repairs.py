@@ -16,7 +16,7 @@ NUDGES = frozenset({"empty_reply", "thinking_only"})
 """Keys of replies that said nothing under native calls."""
 
 MAX_DRAFT = 500
-"""Characters of a rejected reply that the model sees again (spec of the reply grammar)."""
+"""Characters of a rejected reply that the model sees again."""
 
 FORCED_AFTER = 3
 """The same violation so many times in a row ends the turn by force."""

@@ -59,7 +59,8 @@ def reply_form(
     if refused and protocol is None:
         protocol = LABELS
     # Labels that a grammar holds are worth more than native calls, which a grammar would rule out.
-    as_text = refused or (isinstance(protocol, LabelProtocol) and profile.grammar)
+    can_hold = profile.grammar and not profile.starts_thinking and profile.text_dialects != ()
+    as_text = refused or (isinstance(protocol, LabelProtocol) and can_hold)
     return ReplyForm(
         protocol,
         native_tools=profile.native_tools and not as_text,

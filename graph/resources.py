@@ -140,12 +140,20 @@ class TurnResources:
 
     @property
     def behaviour(self) -> Behaviour:
-        """How the model is to go about the turn."""
+        """How the model is to go about the turn.
+
+        Raises:
+            ValueError: There is no such behaviour, or its file is wrong.
+        """
         return self.prompts.behaviour(self.behaviour_name)
 
     @property
     def protocol(self) -> Protocol:
-        """How replies say what they want: as the graph was told, else as the behaviour says."""
+        """How replies say what they want: as the graph or the run was told, else as the behaviour says.
+
+        Raises:
+            ValueError: There is no such behaviour, or its file is wrong.
+        """
         given = self.given_protocol
         return self.behaviour.protocol if given is None else as_protocol(given)
 

@@ -56,6 +56,7 @@ class TurnScreen:
         self._write(event["text"], "dim italic")
 
     def _on_content_retract(self, _event: dict[str, Any]) -> None:
+        self._said = False
         self._row("↶ taken back: what stands above is not the answer", "dim")
 
     def _on_tool_call(self, event: dict[str, Any]) -> None:
@@ -84,7 +85,8 @@ class TurnScreen:
         self._row(f"· sent back{again}: {event['key']}", "dim")
 
     def _on_degraded(self, event: dict[str, Any]) -> None:
-        self._row(f"· the provider takes no {event['degradation']}; going on without", "yellow")
+        way = "going on with them as text" if event.get("dialect") else "going on without"
+        self._row(f"· the provider takes no {event['degradation']}; {way}", "yellow")
 
     def _on_folded(self, event: dict[str, Any]) -> None:
         self._row(f"· folded {len(event['message_ids'])} messages", "dim")

@@ -9,6 +9,7 @@ from typing import Any
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol
 from turnflow.graph.repairs import choices
 from turnflow.graph.reply_form import ReplyForm
+from turnflow.graph.tool_names import ASK_USER
 from turnflow.nodes.assemble_context.written_calls import call_example
 from turnflow.prompts import Prompts
 
@@ -48,8 +49,8 @@ def _protocol(form: ReplyForm, tools: Sequence[Mapping[str, Any]], *, may_ask: b
         )
         return prompts.text("protocol", "labels", labels=labels)
     if isinstance(protocol, JsonProtocol):
-        keys = ["json_reply", *(["json_call_tool"] if tools else []), *(["json_clarify"] if may_ask else [])]
-        actions = "\n".join(prompts.text("protocol", key) for key in keys)
+        names = [str(tool["function"]["name"]) for tool in tools] + ([ASK_USER] if may_ask else [])
+        actions = "\n".join(prompts.text("protocol", f"json_{action}") for action in choices(form, names))
         return prompts.text("protocol", "json", actions=actions)
     return ""
 

@@ -63,22 +63,22 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
         )
     )
     native = names if form.native_tools else []
-    constraint = request_constraint(
-        form.protocol,
-        resources.profile,
-        described,
-        dialect=form.dialect,
-        may_call=turn["phase"] != "finish",
-        may_ask=ASK_USER in names,
-        native_tools_offered=bool(native),
-    )
-    # What goes on in the middle of a text has no label and no beginning.
-    goes_on = turn["continuing"] and not as_json
+    constraint: dict[str, Any] = {}
+    if as_json or not turn["continuing"]:  # the rest of a text has no label, and no beginning
+        constraint = request_constraint(
+            form.protocol,
+            resources.profile,
+            described,
+            dialect=form.dialect,
+            may_call=turn["phase"] != "finish",
+            may_ask=ASK_USER in names,
+            native_tools_offered=bool(native),
+        )
     return {
         "messages": messages,
         "tools": native,
         "offered": names,
-        "constraint": {} if goes_on else constraint,
+        "constraint": constraint,
         "manifest": manifest,
     }
 

@@ -134,8 +134,8 @@ class CallAssembler:
         for call in self._calls:
             call_id = call.id
             if call_id is None or call_id in used:
-                new_ids = (f"{call.id or 'call'}_{number}" for number in numbers)
-                call_id = next(new_id for new_id in new_ids if new_id not in reserved)
+                free = (f"{call.id or 'call'}_{number}" for number in numbers)
+                call_id = next(new_id for new_id in free if new_id not in reserved)
             used.add(call_id)
             ids.append(call_id)
         return ids

@@ -47,11 +47,6 @@ class JsonReader:
         self._decision: JsonDecision | None = None
 
     @property
-    def has_begun(self) -> bool:
-        """Whether an object, or the rest of its text, has begun."""
-        return self._scanner.begun
-
-    @property
     def in_object(self) -> bool:
         """Whether an object, or the rest of its text, has begun and has not ended."""
         return self._scanner.begun and not self._scanner.whole

@@ -67,7 +67,7 @@ def _read_reply(
         ReplyReader(
             form.protocol,
             profile=resources.profile.model_copy(update={"text_dialects": form.dialects}),
-            tool_names=view.get("offered", view["tools"]),
+            tool_names=view["offered"],
             after="".join(iter_text(so_far.content)) if so_far else "",
             label=so_far.additional_kwargs["turnflow"]["label"] or UNKNOWN if so_far else None,
         ),

@@ -18,13 +18,17 @@ class ReplyReader:
     in parts. The time taken is linear in the text, whatever it holds.
 
     Args:
-        protocol: How the reply says what it wants: a name, a `LabelProtocol`, or None for plain text.
+        protocol: How the reply says what it wants: a name, a `LabelProtocol`, a `JsonProtocol`, or None for
+            plain text.
         profile: What the model does about thinking, and how it writes calls as text; the default profile if
             None.
         tool_names: Names of the tools, by which a lone JSON object is known for a call.
         after: The answer's text that an earlier, truncated reply already showed. Code that it left open is
             still open, and as the reply goes on with an answer, a closer without an opener is text.
         label: The label of that earlier reply: this one begins in its body.
+
+    Raises:
+        ValueError: There is no such protocol.
     """
 
     def __init__(

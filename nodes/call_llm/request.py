@@ -30,7 +30,7 @@ def open_request(
     definitions = [tool.definition for tool in resources.registry if tool.name in set(view["tools"])]
     if definitions:
         runnable = _with_tools(runnable, definitions)
-    options = {**_options(turn, resources), **_constrained(view)}
+    options = _options(view, turn, resources)
     hidden = merge_configs(config, {"tags": [TAG_NOSTREAM]})
 
     def stream() -> Iterator[BaseMessage]:
@@ -44,19 +44,17 @@ def open_request(
     return ModelStream(stream, astream, cancel=resources.cancel, due=due)
 
 
-def _options(turn: dict[str, Any], resources: TurnResources) -> dict[str, Any]:
-    limit = resources.settings.max_output_tokens
-    return {} if limit is None else {"max_tokens": limit * turn["output_factor"]}
+def _options(view: dict[str, Any], turn: dict[str, Any], resources: TurnResources) -> dict[str, Any]:
+    """Further parameters of the request.
 
-
-def _constrained(view: dict[str, Any]) -> dict[str, Any]:
-    """What holds the reply to its protocol, in the request's body.
-
-    LangChain would read a `response_format` of its own kind by other means, and not chunk by chunk.
+    What holds the reply to its protocol goes into the body as it is: LangChain would read a reply to a
+    `response_format` of its own by other means, and not chunk by chunk.
     """
-    constraint = view.get("constraint") or {}
-    body = {**{k: v for k, v in constraint.items() if k != "extra_body"}, **constraint.get("extra_body", {})}
-    return {"extra_body": body} if body else {}
+    limit = resources.settings.max_output_tokens
+    return {
+        **({} if limit is None else {"max_tokens": limit * turn["output_factor"]}),
+        **({"extra_body": view["constraint"]} if view["constraint"] else {}),
+    }
 
 
 def _with_tools(model: Any, definitions: list[dict[str, Any]]) -> Any:

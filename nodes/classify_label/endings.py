@@ -28,19 +28,24 @@ def may_continue(turn: dict[str, Any], settings: TurnSettings) -> bool:
     return bool(turn["continuations"] < settings.max_continuations)
 
 
-def settled(step: dict[str, Any], turn: dict[str, Any], settings: TurnSettings, label: str = "") -> Any:
-    """The decision for an answer, whole or cut off."""
+def settled(
+    step: dict[str, Any], turn: dict[str, Any], settings: TurnSettings, label: str = ""
+) -> dict[str, Any]:
+    """The decision for an answer, whole or cut off.
+
+    Its key may be the provider's finish reason, whatever that is: other nodes look at the other fields.
+    """
     if is_truncated(step["finish_reason"]):
         has_text = bool(step["text"].strip()) or turn["continuing"]
         goes_on = has_text and may_continue(turn, settings)
-        return decide("continue" if goes_on else "terminal", "truncated", label=label)
+        return decide("continue" if goes_on else "terminal", "truncated", label=label, cut_off=True)
     return decide("terminal", step["finish_reason"] or "stop", label=label)
 
 
 def _after_failure(step: dict[str, Any], turn: dict[str, Any], *, may_continue: bool) -> dict[str, Any]:
     """A request failed: text for the user goes on, else the turn finishes with what it has."""
     if step["text"].strip() and may_continue:
-        return decide("continue", "broken_off")
+        return decide("continue", "broken_off", cut_off=True)
     if step["text"].strip() or turn["continuing"] or turn["phase"] == "finish":
         return decide("stop", "provider_error")
     return decide("intermediate", "provider_error")

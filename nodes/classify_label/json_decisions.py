@@ -21,4 +21,4 @@ def decide_json(
     if step["violation"] and not turn["continuing"]:
         violation = {"key": step["violation"], "label": step["label"], "problem": step["problem"]}
         return refuse(violation, turn)
-    return dict(settled(step, turn, settings, step["label"] or ""))
+    return settled(step, turn, settings, step["label"] or "")

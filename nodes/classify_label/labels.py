@@ -82,10 +82,11 @@ def decide_label(
         return decide("tool", label=label)
     if label in protocol.terminal and label not in protocol.final:
         # Nobody waits for its text, so that it need not go on; what came is for the caller.
-        return decide("terminal", "label", label=label, cut_off=is_truncated(step["finish_reason"]))
+        cut_off = is_truncated(step["finish_reason"])
+        return decide("terminal", "label", label=label, is_hidden=True, cut_off=cut_off)
     decision = settled(step, turn, settings, label)
     if label in protocol.terminal or (decision["kind"] == "continue" and label in protocol.final):
-        return dict(decision)
+        return decision
     return decide("intermediate", label=label)
 
 
@@ -93,4 +94,4 @@ def decide_finish(step: dict[str, Any], turn: dict[str, Any], settings: TurnSett
     """The turn ends with this reply, label or not: whatever it says is the answer."""
     if not step["text"].strip() and not turn["continuing"]:
         return decide("terminal", "thinking_only" if step["thinking"].strip() else "empty_reply")
-    return dict(settled(step, turn, settings))
+    return settled(step, turn, settings)

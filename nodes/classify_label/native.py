@@ -6,23 +6,20 @@ from typing import Any
 
 from turnflow.graph.decision import decide
 from turnflow.graph.settings import TurnSettings
-from turnflow.nodes.classify_label.endings import ended_early, settled
+from turnflow.nodes.classify_label.endings import settled
 
 
 def decide_native(step: dict[str, Any], turn: dict[str, Any], settings: TurnSettings) -> dict[str, Any]:
-    """What a reply asks for (docs/turn.md). Pure.
+    """What a reply that came whole, or was cut off, asks for (docs/turn.md). Pure.
 
     A `continue` decision goes on with the same text, its key says why: `truncated` or `broken_off`. An
     `intermediate` one with a key asks for the answer without tools.
     """
-    if ended := ended_early(step, turn, settings):
-        return ended
     if step["calls"] and turn["phase"] != "finish":
         return decide("tool")
     if not step["text"].strip() and not turn["continuing"]:
         return _after_silence(step, turn)
-    decision: dict[str, Any] = settled(step, turn, settings)
-    return decision
+    return settled(step, turn, settings)
 
 
 def _after_silence(step: dict[str, Any], turn: dict[str, Any]) -> dict[str, Any]:

@@ -171,17 +171,12 @@ class _Reply:
 
     def _message(self, decision: dict[str, Any]) -> AIMessage | None:
         kind, step = decision["kind"], self.step
-        cut_off = (
-            decision["key"] in {"truncated", "broken_off"}
-            or kind in {"stop", "overflow"}
-            or bool(decision.get("cut_off"))
-        )
+        cut_off = bool(decision.get("cut_off")) or kind in {"stop", "overflow"}
         is_kept = kind == "intermediate" and bool(decision.get("label"))
-        is_hidden = decision["key"] == "label"  # a text for the caller
         label = step["label"] if self.protocol else None
         message = reply_message(
             step,
-            content=step["body"] if is_hidden else step["text"],
+            content=step["body"] if decision.get("is_hidden") else step["text"],
             label=label,
             so_far=self.so_far,
             calls=(),
@@ -231,8 +226,7 @@ class _Reply:
         elif decision["kind"] == "continue":
             self.live.wait(message)
         else:
-            hidden = decision["key"] == "label"  # it ends the turn, and its text is for the caller
-            self.live.accept(message, is_shown=not hidden)
+            self.live.accept(message, is_shown=not decision.get("is_hidden"))
 
 
 def _slim(step: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ _BUDGETS = frozenset({"rounds", "call_limit"})
 def model_answer(state: TurnState) -> tuple[str, bool]:
     """The answer as the model or a terminating tool gave it, '' if none did; and whether it was cut off."""
     decision = state["decision"]
-    if decision["key"] == "terminate":
+    if "call_id" in decision:
         results = (m for m in reversed(state["messages"]) if isinstance(m, ToolMessage))
         result = next(m for m in results if m.tool_call_id == decision["call_id"])
         return "".join(iter_text(result.content)), False
@@ -47,9 +47,9 @@ def end_status(decision: dict[str, Any], turn: dict[str, Any], *, has_answer: bo
         return "provider_error" if turn["finish_cause"] == "provider_error" else "empty"
     if turn["degradations"] or turn["finish_cause"] not in {"", *_BUDGETS}:
         return "finished_degraded"
-    if decision["key"] == "truncated" or decision.get("cut_off"):
+    if decision.get("cut_off"):
         return "finished_truncated"
-    spent = turn["finish_cause"] and decision["key"] != "terminate"
+    spent = turn["finish_cause"] and "call_id" not in decision
     return "finished_budget" if spent else "finished"
 
 
@@ -57,10 +57,10 @@ def stop_reason(decision: dict[str, Any], turn: dict[str, Any]) -> str:
     """What ended the turn."""
     if decision["kind"] == "stop":
         return _STOPS[decision["key"]][1]
-    if decision["key"] == "terminate":
+    if "call_id" in decision:
         return "terminate"
-    if decision["key"] == "truncated":
-        return "length"
-    if decision["key"] == "label":
+    if decision.get("is_hidden"):
         return str(decision["label"])
+    if decision.get("cut_off"):
+        return "length"
     return str(turn["finish_cause"] or decision["key"])

@@ -27,7 +27,7 @@ def finalize(state: TurnState, run: NodeRun) -> Body[Update]:
     ]
     emitter = run.emitter(turn)
     answer = reply
-    if not reply.strip() or decision["key"] == "terminate":
+    if not reply.strip() or "call_id" in decision:
         answer = reply if reply.strip() else _fallback(status, state, run)
         message = AIMessage(content=answer, id=f"{turn['id']}-answer")
         emitter.emit("content.delta", text=answer, message_id=message.id)

@@ -294,11 +294,11 @@ def test_only_labels_that_may_come_are_in_the_grammar() -> None:
 
 
 def test_labels_that_begin_alike_and_labels_in_other_scripts() -> None:
-    protocol = LabelProtocol(allowed=("RE", "RE-PLAN", "RE PLAN", "完成"), terminal=("完成",))
+    protocol = LabelProtocol(allowed=("RE", "RE-PLAN", "RE_PLAN", "完成"), terminal=("完成",))
     grammar = Grammar(label_grammar(protocol, [], dialect=None))
 
-    assert grammar.takes("``RE PLAN``\nRe-planning\n完成了\nre plan it")
-    for line in ("RE: x", "RE-PLAN: x", "re plan: x", "``RE-PLAN``", "**RE**", "完成：x", "`完成`"):
+    assert grammar.takes("``RE_PLAN``\nRe-planning\n完成了\nre_plan it")
+    for line in ("RE: x", "RE-PLAN: x", "re_plan: x", "``RE-PLAN``", "**RE**", "完成：x", "`完成`"):
         assert not grammar.takes(f"``RE-PLAN``\nx\n{line}"), line
 
 
@@ -473,13 +473,13 @@ class TestRequestConstraint:
         profile = {"grammar": True}
 
         assert self.of(JsonProtocol(), profile) == {
-            "extra_body": {"grammar": json_grammar(JsonProtocol(), TOOLS, may_call=True, may_ask=True)}
+            "grammar": json_grammar(JsonProtocol(), TOOLS, may_call=True, may_ask=True),
         }
         assert self.of(LABELS, profile) == {
-            "extra_body": {"grammar": label_grammar(LABELS, TOOLS, dialect="hermes")}
+            "grammar": label_grammar(LABELS, TOOLS, dialect="hermes"),
         }
         assert self.of(LABELS, profile, may_call=False) == {
-            "extra_body": {"grammar": label_grammar(LABELS, TOOLS, dialect="hermes", labels=["FINISH"])}
+            "grammar": label_grammar(LABELS, TOOLS, dialect="hermes", labels=["FINISH"]),
         }
 
     @pytest.mark.parametrize(
@@ -521,7 +521,7 @@ def ask(client: openai.OpenAI, question: str, constraint: dict[str, Any], max_to
         seed=1,
         max_tokens=max_tokens,
         response_format=constraint.get("response_format", openai.omit),
-        extra_body={"cache_prompt": False, **constraint.get("extra_body", {})},
+        extra_body={"cache_prompt": False, **constraint},
     )
     return reply.choices[0].message.content or ""
 
@@ -532,7 +532,7 @@ class TestEmbeddedModel:
     def test_it_is_held_to_calls(self, client: openai.OpenAI, dialect: Dialect) -> None:
         grammar = label_grammar(LABELS, [CALCULATE], dialect=dialect, labels=["TOOL"])
 
-        text = ask(client, "What is 17 * 23?", {"extra_body": {"grammar": grammar}}, max_tokens=24)
+        text = ask(client, "What is 17 * 23?", {"grammar": grammar}, max_tokens=24)
 
         head = text.partition('calculate"')[0]
         assert len(head) > len("``TOOL``\n<")
@@ -543,7 +543,7 @@ class TestEmbeddedModel:
     def test_its_server_takes_every_grammar_of_labels(self, client: openai.OpenAI, dialect: Dialect) -> None:
         grammar = label_grammar(LABELS, TOOLS, dialect=dialect)
 
-        assert ask(client, "Hi", {"extra_body": {"grammar": grammar}}, max_tokens=3).startswith("``")
+        assert ask(client, "Hi", {"grammar": grammar}, max_tokens=3).startswith("``")
 
     @pytest.mark.parametrize("profile", [{"json_schema": True}, {"grammar": True}])
     def test_its_decisions_keep_to_the_schema(self, client: openai.OpenAI, profile: dict[str, Any]) -> None:

@@ -122,6 +122,7 @@ def test_a_context_that_comes_as_json_names_no_files() -> None:
     for fields, told in (
         ({"protocol": "labels"}, "protocol 'labels' is not one of"),
         ({"instructions": {"a": 1}}, "instructions is a text"),
+        ({"behaviour": ["chat"]}, "behaviour is a name or a Path"),
         ({"settings": "x"}, "settings is a dict"),
         ({"settings": None}, "settings is a dict"),
         ({"policies": []}, "policies is a dict"),
@@ -151,6 +152,7 @@ def test_a_wrong_setting_in_the_context_is_refused(stage: Stage, fake_provider: 
             {"protocol": "labels"},
             "protocol 'labels' is not one of: native, label, json; or give a LabelProtocol",
         ),
+        ({"behaviour": ["poet"]}, "behaviour is a name or the path of a file"),
         ({"behaviour": "poet.md"}, "poet.md' cannot be read"),
         ({"behaviour": "poet"}, "behaviour 'poet' does not exist; there are: chat"),
         ({"settings": {"max_rounds": 0}}, "max_rounds"),

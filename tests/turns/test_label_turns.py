@@ -432,6 +432,21 @@ def test_what_only_looks_like_a_repeated_label_is_kept(stage: Stage, fake_provid
     assert played.answer == "One." + rest
 
 
+@pytest.mark.parametrize(
+    "reason", ["terminate", "label", "truncated", "rounds", "tools_refused", "call_limit"]
+)
+@pytest.mark.parametrize("protocol", ["native", "label"])
+def test_a_finish_reason_is_not_taken_for_a_decision(
+    stage: Stage, fake_provider: Start, protocol: str, reason: str
+) -> None:
+    text = "Hello." if protocol == "native" else "``FINISH``\nHello."
+    reply = {"reply": {"content": text, "finish_reason": reason}}
+    played, _ = play(stage, fake_provider, reply, protocol=protocol)
+    assert (played.status, played.answer) == ("finished", "Hello.")
+    assert (played.outcome["stop_reason"], played.outcome["partial"]) == (reason, False)
+    assert not played.of("content.retract")
+
+
 def test_a_label_without_a_meaning_is_not_offered(stage: Stage, fake_provider: Start) -> None:
     protocol = LabelProtocol(allowed=("FINISH", "ASIDE"), terminal=("FINISH",), final=("FINISH", "ASIDE"))
     steps = [says("``ASIDE``\nHm."), says("``FINISH``\nDone.")]

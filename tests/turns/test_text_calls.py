@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from langgraph.types import Command
 
 from tests.turns.scripted import Start, call, calls, says, script
 from tests.turns.stage import Played, Stage
-from tests.turns.written import cut_off, hermes, labelled
+from tests.turns.written import cut_off, decision, hermes, labelled
 from turnflow import ProviderProfile
 from turnflow.graph.profile import Dialect
 
@@ -226,6 +228,42 @@ def test_a_call_in_each_dialect_under_a_label(
     played = stage.play(graph, "Go.")
     assert (played.answer, list(played.results().values())) == ("It is 40.", ["40"])
     assert not played.of("repair")
+
+
+@pytest.mark.parametrize(
+    "told", [{"grammar": True, "text_dialects": ()}, {"grammar": True, "starts_thinking": True}]
+)
+def test_native_calls_stay_where_no_grammar_can_hold_the_reply(
+    stage: Stage, fake_provider: Start, told: dict[str, Any]
+) -> None:
+    content = "</think>``TOOL``" if "starts_thinking" in told else "``TOOL``"
+    steps = [calls(call("add", a=1, b=2), content=content), says(content.replace("TOOL", "FINISH") + "\n3.")]
+    provider = fake_provider(script(*steps))
+    graph = stage.graph(provider, protocol="label", profile=ProviderProfile(**told))
+    assert stage.play(graph, "Go.").answer == "3."
+    assert "tools" in provider.requests[0]
+    assert "grammar" not in provider.requests[0]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "told", "parameter"),
+    [
+        ("label", {"grammar": True}, "grammar"),
+        ("json", {"grammar": True}, "grammar"),
+        ("json", {"grammar": True, "json_schema": True}, "response_format"),
+    ],
+)
+def test_what_holds_the_reply_goes_with_the_request(
+    stage: Stage, fake_provider: Start, protocol: str, told: dict[str, Any], parameter: str
+) -> None:
+    answer = "``FINISH``\n3." if protocol == "label" else decision("reply", "3.")
+    strictness = {"parameters": ["grammar"]}
+    provider = fake_provider({"strictness": strictness, "steps": [says(answer)]})
+    graph = stage.graph(provider, protocol=protocol, profile=ProviderProfile(**told))
+    assert stage.play(graph, "Go.").answer == "3."
+    (request,) = provider.requests
+    assert set(request) & {"grammar", "response_format"} == {parameter}
+    assert "add" in str(request[parameter])
 
 
 def test_written_calls_without_a_label_say_what_they_are(stage: Stage, fake_provider: Start) -> None:

@@ -74,12 +74,12 @@ def test_an_answer_that_was_never_streamed_is_shown_at_the_end() -> None:
         {"type": "content.delta", "text": "One moment."},
         {"type": "round.started", "phase": "explore"},
         {"type": "repair", "key": "missing_label", "times": 2},
-        {"type": "degraded", "degradation": "tools"},
+        {"type": "degraded", "degradation": "tools", "dialect": "hermes"},
         {**ended, "answer": "The file is gone."},
     )
     assert drawn.splitlines() == [
         "One moment.",
         "· sent back again: missing_label",
-        "· the provider takes no tools; going on without",
+        "· the provider takes no tools; going on with them as text",
         "The file is gone.",
     ]
