@@ -69,8 +69,8 @@ class TurnContext:
     behaviour: Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})] = None
     """Name of a behaviour, or the `Path` of its file."""
     protocol: Annotated[Any, WithJsonSchema(_PROTOCOL_SCHEMA)] = None
-    """How replies say what they want: `native`, `label`, `json`, a `LabelProtocol` or a `JsonProtocol`; unset:
-    as the behaviour says."""
+    """How replies say what they want: `native`, `label`, `json`, a `LabelProtocol` or a `JsonProtocol`. If
+    unset, as the behaviour says."""
     user_id: str | None = None
     """Who is asking; handed to hooks and tools."""
     locale: Literal["en", "zh"] | None = None

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 LabelHook = Callable[[dict[str, Any]], Any]
-"""Takes a dict with `hook` (its name), `session_id`, `turn_id`, `round`, `user_id` and what it is about. May be
-a coroutine function. One that raises is logged and passed over."""
+"""Takes a dict with `hook` (its name), `session_id`, `turn_id`, `round`, `user_id` and what it is about. May
+be a coroutine function. One that raises is logged and passed over."""
 
 UNKNOWN = "UNKNOWN"
 """What stands for the label of a reply that has none."""

@@ -148,7 +148,7 @@ BROKEN = {
     ),
     "no_number": (says("``FINISH``\nForty."), "not accepted: no_number", "not accepted again: no_number"),
     "empty_terminal": (says("``FINISH``\n"), "said FINISH and nothing else", "was empty again"),
-    "unknown_action": (says("``OTHER``\nHm."), "asked for OTHER", "asked for OTHER again"),
+    "unknown_action": (says("``OTHER``\nHm."), "asked for 'OTHER'", "was not taken again"),
 }
 
 
