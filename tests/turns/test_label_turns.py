@@ -1,4 +1,4 @@
-"""Turns under the label protocol: what is shown, what goes on, what is sent back."""
+"""Turns under the label protocol: what is shown, what is stored, what goes on."""
 
 from __future__ import annotations
 
@@ -9,34 +9,13 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
+from tests.turns.labels import SOLVE, STREAMS, live_text, play, reply_id
 from tests.turns.scripted import Start, call, calls, says, script
-from tests.turns.stage import Played, Stage
+from tests.turns.stage import Stage
 from turnflow import LabelProtocol, ProviderProfile
 from turnflow.graph.protocol import LABELS
 
-SOLVE = LabelProtocol(
-    allowed=("FINISH", "REPLAN", "THINK", "TOOL"),
-    terminal=("FINISH", "REPLAN"),
-    intermediate=("THINK",),
-    final=("FINISH",),
-    tool="TOOL",
-)
-STREAMS = replace(LABELS, stream_final=True)
 ADD = call("add", a=17, b=23)
-
-
-def play(stage: Stage, fake: Start, *steps: dict[str, Any], **options: Any) -> tuple[Played, Any]:
-    provider = fake(script(*steps))
-    options = {"protocol": "label", **options}
-    return stage.play(stage.graph(provider, **options), "Go."), provider
-
-
-def live_text(played: Played, message_id: str) -> str:
-    return "".join(str(m.content) for m in played.live if m.id == message_id)
-
-
-def reply_id(played: Played, number: int) -> str:
-    return f"turn-{played.messages[0].id}-{number}"
 
 
 def test_the_label_is_no_part_of_the_answer(stage: Stage, fake_provider: Start) -> None:
@@ -119,156 +98,12 @@ def test_calls_alone_need_no_label(stage: Stage, fake_provider: Start) -> None:
     assert provider.requests[1]["messages"][2]["content"] == "``TOOL``"
 
 
-NAMED = LabelProtocol(
-    allowed=("FINISH", "THINK", "TOOL", "OTHER"),
-    terminal=("FINISH",),
-    intermediate=("THINK",),
-    final=("FINISH",),
-    tool="TOOL",
-    validate_terminal=lambda info: "no_number" if "number" not in info["text"] else None,
-)
-GOOD = says("``FINISH``\nThe number is 40.")
-BROKEN = {
-    "missing_label": (says("The number is 40."), "had no label", "The first characters"),
-    "multiple_labels": (
-        says("``THINK``\nFirst.\n``FINISH``\nThe number is 40."),
-        "more than one label (FINISH after THINK)",
-        "no label anywhere else",
-    ),
-    "tool_without_calls": (says("``TOOL``\nI add."), "said TOOL but called no tool", "without a call again"),
-    "finish_with_tools": (
-        calls(ADD, content="``FINISH``\nThe number is 40."),
-        "called tools under FINISH",
-        "under FINISH again",
-    ),
-    "think_with_tools": (
-        calls(ADD, content="``THINK``\nHm."),
-        "called tools under THINK",
-        "under THINK again",
-    ),
-    "no_number": (says("``FINISH``\nForty."), "not accepted: no_number", "not accepted again: no_number"),
-    "empty_terminal": (says("``FINISH``\n"), "said FINISH and nothing else", "was empty again"),
-    "unknown_action": (says("``OTHER``\nHm."), "asked for 'OTHER'", "was not taken again"),
-}
-
-
-@pytest.fixture(params=BROKEN, ids=str)
-def broken(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any], str, str, LabelProtocol]:
-    """A violation's key, a reply that commits it, what the model is told at the first and the second time."""
-    key: str = request.param
-    protocol = NAMED if key == "no_number" else replace(NAMED, validate_terminal=None)
-    return (key, *BROKEN[key], protocol)
-
-
-Broken = tuple[str, dict[str, Any], str, str, LabelProtocol]
-
-
-def test_a_violation_is_repaired(stage: Stage, fake_provider: Start, broken: Broken) -> None:
-    key, bad, first, _, protocol = broken
-    played, provider = play(stage, fake_provider, bad, GOOD, protocol=protocol)
-    assert (played.status, played.answer) == ("finished", "The number is 40.")
-    assert played.outcome["rounds"] == 2
-    assert [(e["key"], e["times"]) for e in played.of("repair")] == [(key, 1)]
-    assert played.shape() == ["human", "ai"]
-    assert not played.of("tool.started")
-    draft, told = provider.requests[1]["messages"][-2:]
-    assert (draft["role"], told["role"]) == ("assistant", "user")
-    assert draft["content"].strip() == bad["reply"]["content"].strip()
-    assert first in told["content"]
-    # Rendered for one request only.
-    assert all(first not in str(m.content) for m in played.messages)
-
-
-def test_the_same_violation_twice_is_told_more_strictly(
-    stage: Stage, fake_provider: Start, broken: Broken
-) -> None:
-    key, bad, _, again, protocol = broken
-    played, provider = play(stage, fake_provider, bad, bad, GOOD, protocol=protocol)
-    assert (played.status, played.answer) == ("finished", "The number is 40.")
-    assert [(e["key"], e["times"]) for e in played.of("repair")] == [(key, 1), (key, 2)]
-    told = provider.requests[2]["messages"][-1]["content"]
-    assert again in told
-    assert told != provider.requests[1]["messages"][-1]["content"]
-    # One draft, not two.
-    assert [m["role"] for m in provider.requests[2]["messages"]] == ["system", "user", "assistant", "user"]
-
-
-def test_the_third_time_the_turn_is_finished_by_force(
-    stage: Stage, fake_provider: Start, broken: Broken
-) -> None:
-    key, bad, _, _, protocol = broken
-    played, provider = play(
-        stage, fake_provider, bad, bad, bad, says("As far as I got: 40."), protocol=protocol
-    )
-    assert (played.status, played.outcome["stop_reason"]) == ("finished_degraded", key)
-    assert played.answer == "As far as I got: 40."
-    assert len(played.of("repair")) == 2
-    assert "tools" not in provider.requests[3]
-    assert "under ``FINISH``" in provider.requests[3]["messages"][-1]["content"]
-    assert played.shape() == ["human", "ai"]
-
-
-def test_another_violation_in_between_begins_anew(stage: Stage, fake_provider: Start) -> None:
-    steps = [says("No label."), says("``TOOL``\nHm."), says("No label."), says("``FINISH``\nDone.")]
-    played, _ = play(stage, fake_provider, *steps)
-    assert [(e["key"], e["times"]) for e in played.of("repair")] == [
-        ("missing_label", 1),
-        ("tool_without_calls", 1),
-        ("missing_label", 1),
-    ]
-    assert played.status == "finished"
-
-
 def test_final_bodies_stream_where_the_protocol_asks_for_it(stage: Stage, fake_provider: Start) -> None:
     played, _ = play(stage, fake_provider, says("``FINISH``\nHello to all of you."), protocol=STREAMS)
     assert len(played.of("content.delta")) > 1
     # What cannot be taken back goes out once.
     pieces = [m.content for m in played.live if m.id == reply_id(played, 1) and m.content]
     assert pieces == ["Hello to all of you."]
-
-
-def test_what_was_shown_and_rejected_is_taken_back(stage: Stage, fake_provider: Start) -> None:
-    bad = says("``FINISH``\nHello to all.\n``TOOL``")
-    played, _ = play(stage, fake_provider, bad, says("``FINISH``\nHello."), protocol=STREAMS)
-    assert played.answer == "Hello."
-    assert [e["text"] for e in played.of("content.retract")] == ["Hello to all.\n``TOOL``"]
-    assert live_text(played, reply_id(played, 1)) == ""
-
-
-def test_a_draft_is_cut_to_500_characters(stage: Stage, fake_provider: Start) -> None:
-    _, provider = play(stage, fake_provider, says("x" * 2000), says("``FINISH``\nDone."))
-    assert provider.requests[1]["messages"][-2]["content"] == "x" * 500
-
-
-def cut_off(content: str) -> dict[str, Any]:
-    return {"reply": {"content": content, "finish_reason": "length"}}
-
-
-@pytest.mark.parametrize("protocol", [LABELS, STREAMS], ids=["held", "streams"])
-def test_a_cut_off_answer_goes_on_in_its_body(
-    stage: Stage, fake_provider: Start, protocol: LabelProtocol
-) -> None:
-    played, _ = play(stage, fake_provider, cut_off("``FINISH``\nOne, "), says("two."), protocol=protocol)
-    assert (played.status, played.answer) == ("finished", "One, two.")
-    assert played.shape() == ["human", "ai"]
-    assert live_text(played, reply_id(played, 1)) == "One, two."
-    assert [e["label"] for e in played.of("label")] == ["FINISH"]
-
-
-@pytest.mark.parametrize("protocol", [LABELS, STREAMS], ids=["held", "streams"])
-def test_a_second_label_in_what_goes_on_takes_all_of_it_back(
-    stage: Stage, fake_provider: Start, protocol: LabelProtocol
-) -> None:
-    steps = [cut_off("``FINISH``\nOne, "), says("two.\n``TOOL``"), says("``FINISH``\nDone.")]
-    played, provider = play(stage, fake_provider, *steps, protocol=protocol)
-    assert (played.status, played.answer) == ("finished", "Done.")
-    assert played.shape() == ["human", "ai"]
-    assert provider.requests[2]["messages"][-2]["content"] == "``FINISH``\nOne, two.\n``TOOL``"
-
-
-def test_a_cut_off_thought_is_a_thought(stage: Stage, fake_provider: Start) -> None:
-    played, _ = play(stage, fake_provider, cut_off("``THINK``\nOne, "), says("``FINISH``\nDone."))
-    assert (played.answer, played.outcome["rounds"]) == ("Done.", 2)
 
 
 @pytest.mark.parametrize(
@@ -408,30 +243,6 @@ def test_a_thinking_model_may_think_before_the_label(stage: Stage, fake_provider
     assert isinstance(played.messages[-1], AIMessage)
 
 
-def test_a_cut_off_text_for_the_caller_is_not_gone_on_with(stage: Stage, fake_provider: Start) -> None:
-    played, provider = play(stage, fake_provider, cut_off("``REPLAN``\nThe file is"), protocol=SOLVE)
-    assert (played.status, played.outcome["stop_reason"]) == ("finished_truncated", "REPLAN")
-    assert (played.answer, played.outcome["partial"]) == ("The file is", True)
-    assert len(provider.requests) == 1
-    assert not played.of("content.delta")
-
-
-@pytest.mark.parametrize("rest", ["``FINISH``\ntwo.", "`finish`: two.", "\n``FINISH`` two.", "two."])
-@pytest.mark.parametrize("protocol", [LABELS, STREAMS], ids=["held", "streams"])
-def test_a_label_that_is_repeated_in_the_rest_is_left_out(
-    stage: Stage, fake_provider: Start, protocol: LabelProtocol, rest: str
-) -> None:
-    played, provider = play(stage, fake_provider, cut_off("``FINISH``\nOne, "), says(rest), protocol=protocol)
-    assert (played.status, played.answer) == ("finished", "One, two.")
-    assert "without a label" in provider.requests[1]["messages"][-1]["content"]
-
-
-@pytest.mark.parametrize("rest", ["\n\ntwo.", "`FINISHED` is two.", "`two`.", "\n"])
-def test_what_only_looks_like_a_repeated_label_is_kept(stage: Stage, fake_provider: Start, rest: str) -> None:
-    played, _ = play(stage, fake_provider, cut_off("``FINISH``\nOne."), says(rest))
-    assert played.answer == "One." + rest
-
-
 @pytest.mark.parametrize(
     "reason", ["terminate", "label", "truncated", "rounds", "tools_refused", "call_limit"]
 )
@@ -445,79 +256,6 @@ def test_a_finish_reason_is_not_taken_for_a_decision(
     assert (played.status, played.answer) == ("finished", "Hello.")
     assert (played.outcome["stop_reason"], played.outcome["partial"]) == (reason, False)
     assert not played.of("content.retract")
-
-
-def test_a_label_without_a_meaning_is_not_offered(stage: Stage, fake_provider: Start) -> None:
-    protocol = LabelProtocol(allowed=("FINISH", "ASIDE"), terminal=("FINISH",), final=("FINISH", "ASIDE"))
-    steps = [says("``ASIDE``\nHm."), says("``FINISH``\nDone.")]
-    played, provider = play(stage, fake_provider, *steps, protocol=protocol)
-    assert played.answer == "Done."
-    assert [e["key"] for e in played.of("repair")] == ["unknown_action"]
-    assert "ASIDE" not in provider.requests[0]["messages"][0]["content"]
-    assert provider.requests[1]["messages"][-1]["content"].endswith("Choose one of: FINISH.")
-
-
-def test_a_reply_that_was_cut_off_behind_its_label_is_sent_again(stage: Stage, fake_provider: Start) -> None:
-    played, _ = play(stage, fake_provider, cut_off("``FINISH``\n"), says("``FINISH``\nDone."))
-    assert (played.status, played.answer) == ("finished", "Done.")
-    assert [e["key"] for e in played.of("repair")] == ["empty_terminal"]
-
-
-@pytest.mark.parametrize("last", ["The answer is", "``THINK``\nThe answer is", "``FINISH``\nThe answer is"])
-@pytest.mark.parametrize("protocol", [LABELS, STREAMS], ids=["held", "streams"])
-def test_a_cut_off_last_reply_goes_on_whatever_its_label(
-    stage: Stage, fake_provider: Start, protocol: LabelProtocol, last: str
-) -> None:
-    settings = {"max_rounds": 1, "settle_rounds": 0}
-    steps = [says("``THINK``\na."), cut_off(last), says(" forty-two.")]
-    played, _ = play(stage, fake_provider, *steps, protocol=protocol, settings=settings)
-    assert (played.status, played.answer) == ("finished_budget", "The answer is forty-two.")
-    assert live_text(played, reply_id(played, 2)) == "The answer is forty-two."
-
-
-def test_a_broken_stream_of_the_last_reply_keeps_what_came(stage: Stage, fake_provider: Start) -> None:
-    settings = {"max_rounds": 1, "settle_rounds": 0, "max_continuations": 0}
-    broken = {"reply": {"content": "The answer is near."}, "fault": {"kind": "truncate", "after": 3}}
-    played, _ = play(stage, fake_provider, says("``THINK``\na."), broken, settings=settings)
-    assert (played.status, played.answer) == ("finished_degraded", "The answer is ")
-
-
-@pytest.mark.parametrize(
-    ("first", "rest", "answer"),
-    [
-        ("Use:\n```yaml\n", "TOOL: x\n```\nDone.", "Use:\n```yaml\nTOOL: x\n```\nDone."),
-        ("I need the ", "TOOL: a hammer.", "I need the TOOL: a hammer."),
-    ],
-    ids=["in a fence", "in a line"],
-)
-def test_a_second_label_is_looked_for_in_the_whole(
-    stage: Stage, fake_provider: Start, first: str, rest: str, answer: str
-) -> None:
-    played, _ = play(stage, fake_provider, cut_off("``FINISH``\n" + first), says(rest))
-    assert (played.status, played.answer) == ("finished", answer)
-
-
-def test_a_second_label_that_was_cut_in_two_is_found(stage: Stage, fake_provider: Start) -> None:
-    steps = [cut_off("``FINISH``\nabc\nTO"), says("OL: a hammer"), says("``FINISH``\nDone.")]
-    played, _ = play(stage, fake_provider, *steps)
-    assert [e["key"] for e in played.of("repair")] == ["multiple_labels"]
-
-
-@pytest.mark.parametrize("key", ["tools_refused", "empty_reply", "rounds", "provider_error"])
-def test_a_verdict_is_not_taken_for_something_else(stage: Stage, fake_provider: Start, key: str) -> None:
-    protocol = replace(SOLVE, validate_terminal=lambda _: key)
-    steps = [says("``FINISH``\nNo.")] * 3 + [says("``FINISH``\nNo.")]
-    played, _ = play(stage, fake_provider, *steps, protocol=protocol)
-    assert (played.status, played.outcome["stop_reason"]) == ("finished_degraded", f"rejected:{key}")
-    assert played.outcome["rounds"] == 4
-
-
-def test_what_is_not_whole_is_not_judged(stage: Stage, fake_provider: Start) -> None:
-    judged: list[str] = []
-    protocol = replace(STREAMS, validate_terminal=lambda info: judged.append(info["text"]))
-    steps = [cut_off("``FINISH``\nOne, "), says("two.")]
-    play(stage, fake_provider, *steps, protocol=protocol)
-    assert judged == ["One, two."]
 
 
 def test_a_blank_line_behind_a_thought_on_the_labels_line_is_left_out(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.turns.scripted import Start, call, calls, says, script
 from tests.turns.stage import Played, Stage
-from tests.turns.written import decides, hermes, labelled, refuses_tools
+from tests.turns.written import cut_off, decides, hermes, labelled, refuses_tools
 from turnflow import ProviderProfile, TurnContext, TurnHooks
 
 ADD = call("add", a=17, b=23)
@@ -104,10 +104,6 @@ def test_refused_inside_the_stream(stage: Stage, fake_provider: Start) -> None:
     broken = {"reply": {"content": "x"}, "fault": {"kind": "error", "after": "headers", "error": error}}
     played, _ = play(stage, fake_provider, broken, labelled("FINISH", "Hello."))
     assert (played.answer, played.outcome["degradations"]) == ("Hello.", ["tools"])
-
-
-def cut_off(content: str) -> dict[str, Any]:
-    return {"reply": {"content": content, "finish_reason": "length"}}
 
 
 def test_refused_while_a_native_answer_goes_on(stage: Stage, fake_provider: Start) -> None:
