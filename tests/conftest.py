@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 from turnflow.apps.fake_provider import FakeProvider
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+# The same examples each time, so that a change is judged by itself; `make fuzz` draws new ones.
+hypothesis.settings.register_profile("repeatable", derandomize="TURNFLOW_FUZZ_EXAMPLES" not in os.environ)
+hypothesis.settings.load_profile("repeatable")
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 

@@ -203,7 +203,7 @@ def test_no_call_comes_out_of_code(reply: str, dialects: Sequence[Dialect], *, c
 
 
 @FUZZ
-@given(reply=REPLIES, before=st.sampled_from(["1 `", "1 ``2", "```\n", "~~~ a\n\n", "  ```py\n1"]))
+@given(reply=REPLIES, before=st.sampled_from(["1 `", "1 ``2", "1\n```\n", "~~~ a\n\n", "  ```py\n1"]))
 def test_all_is_text_on_a_line_of_code(reply: str, before: str) -> None:
     line = reply.replace("`", "").replace("~", "").replace("\n", " ")
     assert consume([before + line], ALL, cut_off=True).merged() == [before + line]
