@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from turnflow import JsonProtocol, LabelProtocol, ProviderProfile, build_turn_graph
+from tests.turns.scripted import Start, says, script
+from turnflow import (
+    JsonProtocol,
+    LabelProtocol,
+    OpenAICompatibleChat,
+    ProviderProfile,
+    build_turn_graph,
+    open_saver,
+    run_turn,
+)
 from turnflow.graph.protocol import LABELS
 from turnflow.prompts import Prompts
 
@@ -153,3 +163,33 @@ def test_a_wrong_json_protocol_is_refused(limit: object) -> None:
 def test_an_unknown_dialect_is_refused() -> None:
     with pytest.raises(ValueError, match="hermes"):
         ProviderProfile.model_validate({"text_dialects": ["klingon"]})
+
+
+REPLIES = {
+    "chat": "Hi.",
+    "solve": "``FINISH``\nHi.",
+    "research": "``FINISH``\nHi.",
+    "decide": '{"thought": "", "action": "reply", "action_input": "Hi."}',
+}
+
+
+@pytest.mark.parametrize("locale", ["en", "zh"])
+@pytest.mark.parametrize("name", REPLIES)
+def test_each_behaviour_plays_a_turn_and_its_version_is_recorded(
+    fake_provider: Start, tmp_path: Path, name: str, locale: Literal["en", "zh"]
+) -> None:
+    provider = fake_provider(script(says(REPLIES[name])))
+    model = OpenAICompatibleChat(model="fake", base_url=provider.base_url)
+    with open_saver(tmp_path / "threads.sqlite") as saver:
+        graph = build_turn_graph(model, behaviour=name, settings={"locale": locale}, checkpointer=saver)
+        result = run_turn(graph, "Hello.", thread_id="t")
+        facts = list(saver.read_record("t"))
+    assert (result.status, result.answer) == ("finished", "Hi.")
+    system = provider.requests[0]["messages"][0]["content"]
+    own = Prompts(locale).behaviour(name)
+    assert system.startswith(own.text)
+    labels = own.protocol.allowed if isinstance(own.protocol, LabelProtocol) else ()
+    assert all(f"``{label}``" in system for label in labels)
+    (manifest,) = [fact["manifest"] for fact in facts if fact["type"] == "context.assembled"]
+    assert manifest["behaviour"] == f"{name}/{own.version}"
+    assert manifest["prompt_version"] == Prompts(locale).version
