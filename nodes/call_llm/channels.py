@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from functools import partial
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 from turnflow.graph.json_decision import JsonDecision
@@ -48,6 +47,62 @@ class Channel(Protocol):
         """Take the end of the reply; `cut_off` if a limit of tokens made it."""
 
 
+class _WrittenCalls:
+    """Takes the calls that are written in a text out of it, where there are dialects to read them by.
+
+    Args:
+        dialects: How calls are written.
+        tool_names: Names of the tools.
+        text: Where the rest of the text goes; it knows what of it is code.
+    """
+
+    def __init__(self, dialects: Sequence[Dialect], tool_names: Collection[str], text: AnswerText) -> None:
+        self._text = text
+        self._scanner = (
+            DialectScanner(dialects, tool_names=tool_names, in_code=text.in_code) if dialects else None
+        )
+        self._markup: list[str] = []
+        self.calls: list[TextCall] = []
+
+    @property
+    def are_read(self) -> bool:
+        """Whether calls are read at all."""
+        return self._scanner is not None
+
+    @property
+    def in_block(self) -> bool:
+        """Whether a call has begun."""
+        return self._scanner is not None and self._scanner.in_block
+
+    def feed(self, text: str) -> Iterator[str]:
+        """Take text; give what of it belongs to no call. Lazy, as `DialectScanner.feed` is."""
+        if self._scanner is None:
+            yield text
+        else:
+            yield from self._outside(self._scanner.feed(text))
+
+    def close(self, *, cut_off: bool) -> Iterator[str]:
+        """End the text; give what was held back and is no call."""
+        if self._scanner is not None:
+            yield from self._outside(self._scanner.close(cut_off=cut_off))
+
+    def start_over(self) -> tuple[str, str]:
+        """Forget all calls; give their markup, and what is held back."""
+        markup = "".join(self._markup)
+        self.calls.clear()
+        self._markup.clear()
+        return markup, self._scanner.start_over() if self._scanner else ""
+
+    def _outside(self, found: Iterator[Found]) -> Iterator[str]:
+        for each in found:
+            if each.call is None:
+                yield each.text
+            else:
+                self.calls.append(each.call)
+                self._markup.append(each.markup)
+                self._text.drop_blank_lines()
+
+
 class PlainChannel:
     """The text is the answer, tool calls that are written in it taken out."""
 
@@ -57,10 +112,9 @@ class PlainChannel:
         self._telling = telling
         self._answer = AnswerText(after)
         self._came: list[str] = []
-        self._new_scanner = partial(_scanner, dialects, tool_names, self._answer)
-        self._scanner = self._new_scanner()
+        self._written = _WrittenCalls(dialects, tool_names, self._answer)
         self.label: str | None = None
-        self.calls: list[TextCall] = []
+        self.calls = self._written.calls
         self.violation = self.problem = ""
 
     @property
@@ -70,16 +124,13 @@ class PlainChannel:
 
     def in_code(self) -> bool:
         """Whether the answer ends in code, or a call has begun."""
-        return bool(self._scanner and self._scanner.in_block) or self._answer.in_code()
+        return self._written.in_block or self._answer.in_code()
 
     def text(self, text: str) -> None:
         """Take text of the answer, or of a call in it."""
-        if self._scanner is None:
-            self._show(text)
-            return
         self._came.append(text)
-        for found in self._scanner.feed(text):
-            self._take(found)
+        for piece in self._written.feed(text):
+            self._show(piece)
 
     def thought_ended(self) -> None:
         """Leave out the blank lines that follow."""
@@ -89,22 +140,14 @@ class PlainChannel:
         """Take back the answer; it was a thought, the calls in it too."""
         self._telling.retract_all()
         shown, unshown = self._answer.withdraw()
-        self._telling.tell("thinking", "".join(self._came) if self._scanner else shown + unshown)
+        self._telling.tell("thinking", "".join(self._came) if self._written.are_read else shown + unshown)
         self._came.clear()
-        self._scanner = self._new_scanner()
-        self.calls.clear()
+        self._written.start_over()
 
     def close(self, *, cut_off: bool) -> None:
         """End the answer."""
-        for found in self._scanner.close(cut_off=cut_off) if self._scanner else ():
-            self._take(found)
-
-    def _take(self, found: Found) -> None:
-        if found.call is None:
-            self._show(found.text)
-        else:
-            self.calls.append(found.call)
-            self._answer.drop_blank_lines()
+        for piece in self._written.close(cut_off=cut_off):
+            self._show(piece)
 
     def _show(self, text: str) -> None:
         self._telling.tell("content", self._answer.add(text))
@@ -135,17 +178,15 @@ class LabelChannel:
         self._telling = telling
         self._protocol = protocol
         self._body = AnswerText(after)
-        self._new_scanner = partial(_scanner, dialects, tool_names, self._body)
-        self._scanner = self._new_scanner()
+        self._written = _WrittenCalls(dialects, tool_names, self._body)
         self._labels: LabelReader | RepeatedLabel = (
             LabelReader(protocol.allowed) if label is None else RepeatedLabel(label)
         )
         self._came: list[str] = []
-        self._markup: list[str] = []  # of calls
         self._passed = ""
         self._has_begun = self._thought_before = self._thought_on_line = False
         self.label: str | None = label
-        self.calls: list[TextCall] = []
+        self.calls = self._written.calls
         self.violation = self.problem = ""
 
     @property
@@ -155,7 +196,7 @@ class LabelChannel:
 
     def in_code(self) -> bool:
         """Whether the body ends in code, or a call has begun."""
-        return bool(self._scanner and self._scanner.in_block) or self._body.in_code()
+        return self._written.in_block or self._body.in_code()
 
     def text(self, text: str) -> None:
         """Take text of the label's line, the body, or a call in it."""
@@ -175,25 +216,22 @@ class LabelChannel:
         came = "".join(self._came)
         self._telling.retract_all()
         _, unshown = self._body.withdraw()
+        markup, held = self._written.start_over()
         if self._is_thought:
             # The body went out as a thought already; what did not is in calls, or was held back.
-            held = self._scanner.start_over() if self._scanner else ""
-            came = "".join(self._markup) + unshown + held
+            came = markup + unshown + held
         self._telling.tell("thinking", came.replace(self._passed, "", 1) if self._passed else came)
-        self._scanner = self._new_scanner()
         self._labels = LabelReader(self._protocol.allowed)
         self._came.clear()
-        self._markup.clear()
         self._passed = ""
         self._thought_before, self._thought_on_line = True, False
         self.label = None
-        self.calls.clear()
 
     def close(self, *, cut_off: bool) -> None:
         """Decide the label if it is not decided yet, and end the body."""
         self._read(self._labels.close())
-        for found in self._scanner.close(cut_off=cut_off) if self._scanner else ():
-            self._take(found)
+        for piece in self._written.close(cut_off=cut_off):
+            self._show(piece)
         if self.label in self._protocol.final and not self._protocol.stream_final:
             self._telling.tell("content", self._body.text)
 
@@ -212,19 +250,9 @@ class LabelChannel:
                     self._telling.tell("label", text)
                 if self._thought_on_line or (text == UNKNOWN and self._thought_before):
                     self._body.drop_blank_lines()
-            elif self._scanner is None:
-                self._show(text)
             else:
-                for found in self._scanner.feed(text):
-                    self._take(found)
-
-    def _take(self, found: Found) -> None:
-        if found.call is None:
-            self._show(found.text)
-        else:
-            self.calls.append(found.call)
-            self._markup.append(found.markup)
-            self._body.drop_blank_lines()
+                for piece in self._written.feed(text):
+                    self._show(piece)
 
     def _show(self, text: str) -> None:
         shown = self._body.add(text)
@@ -306,9 +334,3 @@ def _question(decision: JsonDecision, *, complete: bool) -> TextCall:
     question = {"prompt": decision["question"], "options": decision["options"]}
     arguments = json.dumps({"questions": [question]}, ensure_ascii=False)
     return {"name": ASK_USER, "arguments": arguments, "complete": complete}
-
-
-def _scanner(
-    dialects: Sequence[Dialect], tool_names: Collection[str], text: AnswerText
-) -> DialectScanner | None:
-    return DialectScanner(dialects, tool_names=tool_names, in_code=text.in_code) if dialects else None
