@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NotRequired, cast
+from dataclasses import dataclass, field
+from typing import Any, Literal, NotRequired, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
 from typing_extensions import TypedDict
+
+from turnflow.graph.permissions import Permission
 
 
 class BatchCall(TypedDict):
@@ -21,12 +23,39 @@ class BatchCall(TypedDict):
     asks: bool
     """Whether the call interrupts the graph to ask the user."""
     done: bool
+    key: NotRequired[str]
+    """What the loop guard knows the call by (`graph/loop_guard.py`)."""
+    approval: NotRequired[Literal["asked", "approved"]]
+    """Whether a person is to be asked before it runs, or has been."""
+    reason: NotRequired[str]
+    """Why a person is asked about it, if the permission policy says so."""
+    policy: NotRequired[str]
+    """Name of the permission policy that allowed it; left out where that is the default."""
+    edited: NotRequired[bool]
+    """Whether that person changed the call: `name` and `args` are not the model's."""
     terminate: NotRequired[bool]
     checkpoint: NotRequired[str | None]
     sources: NotRequired[list[Any]]
     directives: NotRequired[list[str]]
+    load: NotRequired[list[str]]
+    unload: NotRequired[list[str]]
+    instructions: NotRequired[str | None]
+    handle: NotRequired[str]
+    """Under which the whole result is kept, where it was too long (docs/results.md)."""
+    unasked: NotRequired[list[str]]
+    """The prompts of a question that was not asked, since an earlier call was rejected."""
+    uncertain: NotRequired[bool]
+    """The call was broken off, and was not run again (docs/effects.md)."""
     asked: NotRequired[bool]
     """The question ends the turn, since there is no checkpointer to pause with."""
+
+
+class Approval(TypedDict):
+    """The question to a person about all calls of a batch that need approval."""
+
+    wave: int
+    """It stands alone in this wave: calls of lower ones run before it, calls of higher ones after it."""
+    done: bool
 
 
 class Batch(TypedDict):
@@ -39,6 +68,9 @@ class Batch(TypedDict):
     """Whether the join has taken in the results."""
     folded: bool
     """Whether a checkpoint among the results was folded."""
+    approval: NotRequired[Approval]
+    refused: NotRequired[list[list[str]]]
+    """Key and result of the calls that are answered without having run, for the loop guard."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +82,14 @@ class PlannedBatch:
         batch: Those that run.
         refusals: Results of those that do not.
         turn: Fields of the `turn` channel that change.
+        permissions: What the permission policies said, by call id.
     """
 
     calls: list[ToolCall]
     batch: Batch
     refusals: list[ToolMessage]
     turn: dict[str, Any]
+    permissions: dict[str, Permission] = field(default_factory=dict)
 
 
 NO_BATCH: Batch = {"id": "", "calls": {}, "joined": True, "folded": True}
@@ -67,10 +101,23 @@ def batch_of(state: Any) -> Batch:
 
 
 def next_wave(batch: Batch) -> Sequence[BatchCall]:
-    """The calls that may run now: the lowest wave that is not done."""
+    """What comes next: the calls of the lowest wave that is not done, or those that a person must approve."""
+    if asked := awaiting_approval(batch):
+        return asked
     waiting = [call for call in batch["calls"].values() if not call["done"]]
     first = min((call["wave"] for call in waiting), default=0)
     return [call for call in waiting if call["wave"] == first]
+
+
+def awaiting_approval(batch: Batch) -> Sequence[BatchCall]:
+    """The calls that a person must approve now, as all before them are done; empty where nobody is asked."""
+    approval = batch.get("approval")
+    if approval is None or approval["done"]:
+        return []
+    waiting = [call for call in batch["calls"].values() if not call["done"]]
+    if any(call["wave"] < approval["wave"] for call in waiting):
+        return []
+    return [call for call in waiting if call.get("approval") == "asked"]
 
 
 def checkpoints(batch: Batch) -> list[str]:

@@ -21,6 +21,7 @@ from langgraph.store.base import BaseStore
 
 from turnflow.graph.context import TurnContext
 from turnflow.graph.flow import turn_node
+from turnflow.graph.permissions import PermissionPolicy, Policy, as_permission_policy
 from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol, ProtocolName, as_protocol
 from turnflow.graph.resources import ChatModel, Registries, Tool, TurnResources
@@ -31,7 +32,13 @@ from turnflow.graph.tool_policy import ToolPolicy
 from turnflow.nodes.assemble_context import assemble_context, plan_view
 from turnflow.nodes.call_llm import SILENCE_SECONDS, CallLLM, OpenAICompatibleChat
 from turnflow.nodes.classify_label import ClassifyLabel
-from turnflow.nodes.dispatch_tools import ask_user_tool, dispatch_tools, plan_batch
+from turnflow.nodes.dispatch_tools import (
+    ask_user_tool,
+    dispatch_tools,
+    plan_calls,
+    read_result_tool,
+    search_tools_tool,
+)
 from turnflow.nodes.finalize import finalize
 from turnflow.nodes.fold_checkpoint import fold_checkpoint
 from turnflow.nodes.repair import repair
@@ -45,6 +52,7 @@ def build_turn_graph(
     tools: Sequence[Tool] = (),
     *,
     policies: Mapping[str, ToolPolicy | Mapping[str, Any]] | None = None,
+    permissions: PermissionPolicy | Policy | Sequence[Policy] | None = None,
     protocol: ProtocolName | LabelProtocol | JsonProtocol | None = None,
     behaviour: str | Path = "chat",
     instructions: str = "",
@@ -65,6 +73,7 @@ def build_turn_graph(
             (`OPENAI_BASE_URL`, `OPENAI_API_KEY`). None: `TurnContext.model`, else `TURNFLOW_MODEL`.
         tools: LangChain tools, or typed functions with a docstring.
         policies: `ToolPolicy` (or its fields) by tool name.
+        permissions: Who may call what (docs/permissions.md). None: what a tool's policy and grants say.
         protocol: How a reply says what it wants: `native` tool calls of the provider, a `label` on the first
             line, a `json` decision, or a protocol of one's own (docs/protocols.md). None: as the behaviour
             says.
@@ -89,6 +98,7 @@ def build_turn_graph(
         model=model,
         tools=list(tools),
         policies=dict(policies or {}),
+        permissions=as_permission_policy(permissions),
         settings=TurnSettings.model_validate(settings or {}),
         given_profile=None if provider_profile is None else ProviderProfile.model_validate(provider_profile),
         behaviour_name=behaviour,
@@ -128,7 +138,7 @@ def _joined(resources: TurnResources) -> StateGraph[TurnState, TurnContext, Turn
     bodies: dict[str, Callable[..., Any]] = {
         "assemble_context": assemble_context,
         "call_llm": CallLLM(plan_view),
-        "classify_label": ClassifyLabel(plan_batch),
+        "classify_label": ClassifyLabel(plan_calls),
         "repair": repair,
         "dispatch_tools": dispatch_tools,
         "fold_checkpoint": fold_checkpoint,
@@ -149,7 +159,13 @@ def _joined(resources: TurnResources) -> StateGraph[TurnState, TurnContext, Turn
 
 
 def _builtin_tools(settings: TurnSettings) -> list[BaseTool]:
-    return [ask_user_tool(Prompts(settings.locale))] if settings.ask_user else []
+    prompts = Prompts(settings.locale)
+    tools = [search_tools_tool(prompts)]
+    if settings.read_results:
+        tools.insert(0, read_result_tool(prompts))
+    if settings.ask_user:
+        tools.insert(0, ask_user_tool(prompts))
+    return tools
 
 
 _models: MutableMapping[asyncio.AbstractEventLoop, dict[Any, BaseChatModel]] = WeakKeyDictionary()

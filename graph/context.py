@@ -12,6 +12,7 @@ from pydantic import ConfigDict
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from turnflow.graph.cancel import CancelToken
+from turnflow.graph.permissions import as_permission_policy
 from turnflow.graph.protocol import PROTOCOL_NAMES, as_protocol
 from turnflow.graph.settings import TurnSettings
 
@@ -82,9 +83,12 @@ class TurnContext:
     model: Annotated[Any, SkipJsonSchema()] = None
     """A LangChain chat model."""
     tools: Annotated[Any, SkipJsonSchema()] = None
-    """Tools of this run, instead of those of the graph."""
+    """Tools of this run, instead of those of the graph: a list, or a function without arguments that gives
+    one, asked anew in each step of the turn."""
     policies: Annotated[Mapping[str, Any] | None, SkipJsonSchema()] = None
     """`ToolPolicy` by tool name, added to those of the graph."""
+    permissions: Annotated[Any, SkipJsonSchema()] = None
+    """Permission policies of this run, instead of those of the graph (docs/permissions.md)."""
     hooks: Annotated[Any, SkipJsonSchema()] = None
     """A `TurnHooks`."""
     cancel: Annotated[Any, SkipJsonSchema()] = None
@@ -98,6 +102,8 @@ class TurnContext:
         """
         self._check_texts()
         self._check_tables()
+        if self.permissions is not None:
+            as_permission_policy(self.permissions)
         for name, kind in (("hooks", TurnHooks), ("cancel", CancelToken)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
@@ -119,10 +125,15 @@ class TurnContext:
             given = getattr(self, name)
             if not isinstance(given, Mapping) and (given is not None or name == "settings"):
                 raise ValueError(f"TurnContext.{name} is a dict, not {given!r:.80}")
-        if self.tools is not None:
+        if self.tools is not None and not _gives_tools(self.tools):
             if isinstance(self.tools, str | BaseTool | Mapping) or not isinstance(self.tools, Iterable):
                 raise ValueError(f"TurnContext.tools is a list of tools; give [{self.tools!r:.80}]")
             self.tools = list(self.tools)
+
+
+def _gives_tools(tools: object) -> bool:
+    """Whether this is a function that gives a list of tools, and no tool itself."""
+    return callable(tools) and not isinstance(tools, BaseTool | type | Iterable)
 
 
 def as_context(given: object) -> TurnContext | None:

@@ -31,6 +31,7 @@ EventType = Literal[
     "usage",
     "paused",
     "resumed",
+    "permission",
     "sources",
     "round.ended",
     "turn.ended",
@@ -65,7 +66,16 @@ class Emitter:
 
     def emit(self, kind: EventType, /, **fields: Any) -> None:
         """Send one event."""
-        event = {
+        event = self._event(kind, fields)
+        self._write(event)
+        self._keep(event)
+
+    def record(self, kind: EventType, /, **fields: Any) -> None:
+        """Keep an event for the record without sending it: what it tells is over."""
+        self._keep(self._event(kind, fields))
+
+    def _event(self, kind: EventType, fields: dict[str, Any]) -> dict[str, Any]:
+        return {
             "type": kind,
             "session_id": self.turn.get("session_id"),
             "turn_id": self.turn.get("id"),
@@ -74,8 +84,9 @@ class Emitter:
             "time": time.time(),
             **fields,
         }
-        self._write(event)
-        if kind not in _PASSING:
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        if event["type"] not in _PASSING:
             self._facts.append({key: value for key, value in event.items() if key not in _STORED_TEXTS})
 
 

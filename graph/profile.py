@@ -16,6 +16,9 @@ THINK_TAGS = ("think", "thinking", "thought", "reasoning", "analysis")
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """Fields beside the content in which providers send reasoning."""
 
+PERMISSION_FIELD = "permission"
+"""Field beside the content in which an agent behind an endpoint says that it waits for a permission."""
+
 
 Dialect = Literal["hermes", "deepseek", "deepseek_tokens", "json"]
 """A way to write tool calls as text (docs/protocols.md)."""

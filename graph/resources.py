@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -15,12 +15,13 @@ from langchain_core.tools import BaseTool
 
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, TurnHooks
+from turnflow.graph.permissions import PermissionPolicy, as_permission_policy
 from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.protocol import Protocol, as_protocol
 from turnflow.graph.reply_form import TOOLS_REFUSED, ReplyForm, reply_form
 from turnflow.graph.settings import TurnSettings
 from turnflow.graph.tool_policy import ToolPolicy
-from turnflow.graph.tool_registry import ToolRegistry
+from turnflow.graph.tool_registry import ToolRegistry, hidden_tools
 from turnflow.prompts import Behaviour, Prompts
 
 ChatModel = BaseChatModel | Runnable[Any, Any]
@@ -43,6 +44,7 @@ class Registries:
             *(id(tool) for tool in tools),
             *((name, id(policy)) for name, policy in policies.items()),
             settings.ask_user,
+            settings.read_results,
             settings.locale,
         )
         kept = self._built.get(key)
@@ -64,6 +66,7 @@ class TurnResources:
     model: ChatModel | str | None = None
     tools: Sequence[Tool] = ()
     policies: Policies = field(default_factory=dict)
+    permissions: PermissionPolicy = field(default_factory=PermissionPolicy)
     settings: TurnSettings = field(default_factory=TurnSettings)
     given_profile: ProviderProfile | None = None
     behaviour_name: str | Path = "chat"
@@ -86,7 +89,7 @@ class TurnResources:
             return replace(
                 self
             )  # what is derived, the model of the environment's name say, is derived afresh
-        tools = self.tools if context.tools is None else context.tools
+        tools = self.tools if context.tools is None else _tools_now(context.tools)
         changed = {**context.settings, **({"locale": context.locale} if context.locale else {})}
         if context.policies:
             self.registries.of(tools, {}, self.settings).check_policies(context.policies)
@@ -95,6 +98,9 @@ class TurnResources:
             model=context.model if context.model is not None else context.model_name or self.model,
             tools=tools,
             policies={**self.policies, **(context.policies or {})},
+            permissions=self.permissions
+            if context.permissions is None
+            else as_permission_policy(context.permissions),
             settings=TurnSettings.model_validate({**self.settings.model_dump(), **changed})
             if changed
             else self.settings,
@@ -110,8 +116,19 @@ class TurnResources:
         return self.registries.of(self.tools, self.policies, self.settings)
 
     def tools_in(self, turn: dict[str, Any]) -> ToolRegistry:
-        """The tools that exist in a turn; decided when it starts, so that they do not flicker within it."""
-        return self.registry.without(turn["unavailable"])
+        """The tools that exist in a turn as it stands.
+
+        Which are available is decided when it starts, so that they do not flicker within it. Deferred ones
+        come and go as they are loaded, and the built-in ones with what they are for.
+        """
+        return self.registry.without(
+            hidden_tools(
+                self.registry,
+                unavailable=turn["unavailable"],
+                loaded=turn.get("loaded", ()),
+                has_handles=turn.get("has_handles", False),
+            )
+        )
 
     @cached_property
     def chat_model(self) -> ChatModel:
@@ -186,6 +203,20 @@ class TurnResources:
     def cancelled(self) -> bool:
         """Whether the run was cancelled."""
         return self.cancel is not None and self.cancel.cancelled
+
+
+def _tools_now(tools: Sequence[Tool] | Callable[[], Iterable[Tool]]) -> list[Tool]:
+    """The tools of a context, asked for where it gives a function.
+
+    Raises:
+        ValueError: The function gives no list.
+    """
+    if not callable(tools):
+        return list(tools)
+    given = tools()
+    if isinstance(given, str | BaseTool | Mapping) or not isinstance(given, Iterable):
+        raise ValueError(f"TurnContext.tools must give a list of tools, not {given!r:.80}")
+    return list(given)
 
 
 _prompts = lru_cache(Prompts)

@@ -9,7 +9,7 @@ from langgraph._internal._runnable import RunnableCallable
 from langgraph.types import Send
 from typing_extensions import TypedDict
 
-from turnflow.graph.batch import batch_of, needs_fold, next_wave
+from turnflow.graph.batch import awaiting_approval, batch_of, needs_fold, next_wave
 from turnflow.graph.state import TurnState, merge_batch
 
 T = TypeVar("T")
@@ -102,9 +102,13 @@ def ends(state: RouteState | TurnState) -> bool:
 
 
 def send_wave(state: RouteState) -> list[Send]:
-    """One task for each call of the next wave."""
+    """One task for each call of the next wave, or one that asks about all that need approval."""
     batch = batch_of(state)
     turn = {key: state["turn"][key] for key in ("id", "session_id", "round")}
+    if awaiting_approval(batch):
+        waiting = [call for call in batch["calls"].values() if not call["done"]]
+        sent = {"approve": waiting, "wave": batch["approval"]["wave"]}
+        return [Send("dispatch_tools", {**sent, "turn": turn, "batch_id": batch["id"]})]
     return [
         Send("dispatch_tools", {"call": call, "turn": turn, "batch_id": batch["id"]})
         for call in next_wave(batch)

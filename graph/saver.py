@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.utils import search_where
 
 from turnflow.graph.saver_boundary import Boundary, HeldCheckpoint, HeldWrites
 from turnflow.graph.saver_connection import SaverConnection, SaverError, Synchronous
+from turnflow.graph.saver_effects import EffectStore
+from turnflow.graph.saver_results import ResultStore
 from turnflow.graph.saver_rows import checkpoint_rows, insert, write_rows
+from turnflow.graph.saver_tables import TABLES
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +37,7 @@ _PAGE = 16
 """Checkpoints that `alist` fetches per thread hop: few enough to hold decoded, whatever they carry."""
 
 
-class TurnSaver(SqliteSaver):
+class TurnSaver(EffectStore, ResultStore):
     """A checkpoint saver on one SQLite file, for `invoke` and `ainvoke`, any thread, any event loop.
 
     Tables and statements are those of LangGraph's `SqliteSaver`, so each reads the other's files.
@@ -128,8 +130,10 @@ class TurnSaver(SqliteSaver):
         with self.lock:
             self._boundary.forget(thread_id)
             with self.cursor() as cursor:
-                cursor.execute("DELETE FROM turnflow_record WHERE thread_id = ?", (thread_id,))
+                for table in TABLES:
+                    cursor.execute(f"DELETE FROM {table} WHERE thread_id = ?", (thread_id,))  # noqa: S608 (our names)
                 super().delete_thread(thread_id)
+            self._forget_effects(thread_id)
 
     def list(
         self,
@@ -249,6 +253,7 @@ class TurnSaver(SqliteSaver):
                 self._connection.on_rollback(lambda: self._boundary.put_back(taken))
                 for held in kept:
                     insert(cursor, held)
+                    self._settle(cursor, held)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Async twin of `get_tuple`."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar, get_ar
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from turnflow.graph.saver_rows import CREATE_RECORD
+from turnflow.graph.effects_journal import Effect
+from turnflow.graph.saver_tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,6 +66,8 @@ class SaverConnection:
         path: The file as given, or ":memory:".
         sqlite: The connection, in autocommit mode: transactions are begun by `transaction` alone.
         lock: Held for as long as a transaction lasts, so a thread may take it again.
+        effects: The calls that this process entered as started and whose end it has not stored, by the task
+            that runs each. Guarded by the lock.
     """
 
     def __init__(self, path: str | os.PathLike[str], synchronous: Synchronous) -> None:
@@ -77,6 +80,7 @@ class SaverConnection:
         self.path = os.fspath(path)
         self.sqlite = _open(self.path, synchronous)
         self.lock = threading.RLock()
+        self.effects: dict[str, Effect] = {}
         self._closed = False
         self._is_reading = False
         self._undo: list[Callable[[], None]] = []
@@ -228,7 +232,8 @@ def _prepare(connection: sqlite3.Connection, path: str, synchronous: Synchronous
         if present and not needed <= present:
             raise SaverError(f"{path} holds another program's table {table!r}; give a file of its own")
     SqliteSaver(connection).setup()
-    connection.execute(CREATE_RECORD)
+    for statement in TABLES.values():
+        connection.execute(statement)
     # A file that was set up before passes all of the above even if it cannot be written: ask for a
     # write that changes nothing (BEGIN IMMEDIATE alone succeeds on a read-only file).
     connection.execute("DELETE FROM writes WHERE 0")

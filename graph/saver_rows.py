@@ -17,17 +17,6 @@ from turnflow.graph.state import RECORD, TRANSCRIPT
 MAX_BYTES = 10**9
 """SQLite's limit for one value, in its default build (https://sqlite.org/limits.html)."""
 
-CREATE_RECORD = """CREATE TABLE IF NOT EXISTS turnflow_record (
-    seq INTEGER PRIMARY KEY,
-    thread_id TEXT NOT NULL,
-    checkpoint_ns TEXT NOT NULL,
-    task_id TEXT NOT NULL,
-    idx INTEGER NOT NULL,
-    type TEXT NOT NULL,
-    value BLOB NOT NULL,
-    UNIQUE (thread_id, checkpoint_ns, task_id, idx)
-)"""
-
 _PUT_CHECKPOINT = """INSERT OR REPLACE INTO checkpoints
 (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
 VALUES (?, ?, ?, ?, ?, ?, ?)"""

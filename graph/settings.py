@@ -34,6 +34,10 @@ class TurnSettings(BaseModel):
     """Whether the built-in tool `ask_user` is offered."""
     max_asks: int = Field(default=3, ge=0)
     """Questions to the user in a turn."""
+    read_results: bool = True
+    """Whether a result that is too long to be shown is kept whole, for the built-in tool `read_result`."""
+    loop_guard: bool = True
+    """Whether a model that goes in circles is told so, and in the end has to answer without tools."""
     coalesce_ms: int = Field(default=0, ge=0)
     """Live text goes out at most once per so many milliseconds; 0 sends each piece as it comes."""
     locale: Literal["en", "zh"] = "en"

@@ -40,6 +40,15 @@ def merge_batch(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[
     return {**old, **new, "calls": calls}
 
 
+def merge_session(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+    """Merge a change into what is kept with the thread, key by key in each section; None takes a key out."""
+    merged = dict(old or {})
+    for section, changes in (new or {}).items():
+        entries = {**merged.get(section, {}), **changes}
+        merged[section] = {key: value for key, value in entries.items() if value is not None}
+    return merged
+
+
 Messages = Annotated[list[AnyMessage], DeltaChannel(merge_messages, snapshot_frequency=SNAPSHOT_EVERY)]
 
 
@@ -68,5 +77,6 @@ class TurnState(TypedDict, total=False):
     batch: Annotated[dict[str, Any], merge_batch]
     view: Annotated[dict[str, Any], UntrackedValue(dict, guard=False)]
     turnflow_record: Annotated[list[dict[str, Any]], EphemeralValue(list, guard=False)]
+    session: Annotated[dict[str, Any], merge_session]
     answer: str
     outcome: dict[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -26,6 +27,11 @@ def storable_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {storable(key): storable_json(item) for key, item in value.items()}
     return [storable_json(item) for item in value] if isinstance(value, list) else value
+
+
+def plain_json(value: Any) -> Any:
+    """The value as plain JSON; what JSON does not know becomes text."""
+    return json.loads(storable(json.dumps(value, ensure_ascii=False, default=str)))
 
 
 class SurrogateJoiner:

@@ -7,6 +7,12 @@ import re
 ASK_USER = "ask_user"
 """Name of the built-in tool that asks the user."""
 
+READ_RESULT = "read_result"
+"""Name of the built-in tool that reads on in a result that was too long to be shown whole."""
+
+SEARCH_TOOLS = "search_tools"
+"""Name of the built-in tool that finds deferred tools and loads them."""
+
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 

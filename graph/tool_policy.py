@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages.tool import ToolOutputMixin
 from pydantic import BaseModel, ConfigDict, Field
+
+ReviewDecision = Literal["approve", "edit", "reject", "respond"]
+"""What a person may decide about a call that needs approval (docs/permissions.md)."""
 
 
 class ToolPolicy(BaseModel):
@@ -17,6 +20,16 @@ class ToolPolicy(BaseModel):
 
     timeout: float | None = Field(default=None, gt=0)
     """Seconds after which the call is given up; None takes `TurnSettings.tool_timeout`."""
+    read_only: bool = False
+    """Whether the tool changes nothing. If False, each call's start is journalled before it runs, and a call
+    that a crash broke off is reported, never run again (docs/effects.md)."""
+    idempotent: bool = False
+    """Whether a call may be run twice with the effect of one: a broken-off call is then run again."""
+    needs_approval: bool | Callable[[dict[str, Any]], bool] = False
+    """Whether a person must approve a call before it runs; a callable is given the call's arguments. What
+    it raises counts as True (docs/permissions.md)."""
+    review: tuple[ReviewDecision, ...] = Field(default=("approve", "edit", "reject", "respond"), min_length=1)
+    """What that person may decide."""
     parallel_safe: bool = True
     """Whether the tool may run beside others. If False, it runs alone, in the model's order."""
     max_result_chars: int | None = Field(default=None, ge=200)
@@ -28,6 +41,9 @@ class ToolPolicy(BaseModel):
     that a declaration that cannot be read breaks nothing."""
     available: Callable[[Any], bool] | None = None
     """Given the `TurnContext`, says whether the tool exists in this turn."""
+    deferred: bool = False
+    """Whether the tool is offered only once it was loaded: by the built-in `search_tools`, or by another tool
+    (`ToolOutput.load`)."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +55,16 @@ class ToolOutput(ToolOutputMixin):
         sources: Citations, of any JSON shape; collected into `outcome["sources"]` without duplicates.
         checkpoint: A summary that stands for the turn's earlier rounds from now on (docs/folding.md).
         terminate: The content is the turn's answer, and the turn ends with it.
+        load: Names of deferred tools that are offered from the next request on, in this thread.
+        unload: Names of deferred tools that are no longer offered.
+        instructions: Text for the system prompt from the next request on, in this thread, under the tool's
+            name; "" takes it out again. It is obeyed: never put text from outside into it.
     """
 
     content: Any
     sources: Sequence[Any] = ()
     checkpoint: str | None = None
     terminate: bool = False
+    load: Sequence[str] = ()
+    unload: Sequence[str] = ()
+    instructions: str | None = None

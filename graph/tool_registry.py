@@ -16,8 +16,9 @@ from langchain_core.tools.base import get_all_basemodel_annotations
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 
+from turnflow.graph.builtin_tool import BuiltinTool
 from turnflow.graph.json_schema import check_schema
-from turnflow.graph.tool_names import is_tool_name
+from turnflow.graph.tool_names import READ_RESULT, SEARCH_TOOLS, is_tool_name
 from turnflow.graph.tool_policy import ToolPolicy
 
 logger = logging.getLogger("turnflow")
@@ -40,7 +41,10 @@ class RegisteredTool:
     @cached_property
     def host_only(self) -> frozenset[str]:
         """Names of arguments that only the host may set: a model's values for them are dropped."""
-        schema, shown = self.tool.get_input_schema(), self.parameters.get("properties") or {}
+        shown = self.parameters.get("properties") or {}
+        if isinstance(self.tool.args_schema, dict):  # an MCP tool's: what its function takes besides
+            return frozenset(p.name for p in _named_parameters(self.tool)) - frozenset(shown)
+        schema = self.tool.get_input_schema()
         fields = schema.model_fields if issubclass(schema, BaseModel) else {}
         return frozenset(fields) - frozenset(shown)
 
@@ -96,7 +100,7 @@ class ToolRegistry:
             check_schema(registered.parameters)
         except ValueError as error:
             raise ValueError(f"tool {tool.name!r}: {error}") from error
-        if hidden := _hidden_arguments(tool):
+        if hidden := _hidden_arguments(registered):
             raise ValueError(
                 f"tool {tool.name!r}: a model cannot give the argument {hidden[0]!r}, for names that begin "
                 "with '_' are the host's; rename it, give it a default, or inject it"
@@ -149,9 +153,39 @@ class ToolRegistry:
         registry._canonical = {a: n for a, n in self._canonical.items() if n in registry._by_name}
         return registry
 
+    @cached_property
+    def deferred(self) -> frozenset[str]:
+        """Names of the tools that are offered only once they were loaded."""
+        return frozenset(t.name for t in self if t.policy.deferred)
+
+    def has_built_in(self, name: str) -> bool:
+        """Whether the tool of this name is turnflow's own."""
+        registered = self._by_name.get(name)
+        return registered is not None and isinstance(registered.tool, BuiltinTool)
+
     def min_rounds(self) -> int:
         """The largest number of rounds that a tool declares; an unreadable declaration counts as 0."""
         return max((declared_rounds(t.policy.min_rounds) for t in self), default=0)
+
+
+def hidden_tools(
+    registry: ToolRegistry, *, unavailable: Collection[str], loaded: Collection[str], has_handles: bool
+) -> set[str]:
+    """Names of the tools that are not offered.
+
+    Args:
+        registry: All tools.
+        unavailable: Names of those that do not exist in this turn.
+        loaded: Names of deferred tools that were loaded.
+        has_handles: Whether there is a result to read on in.
+    """
+    waiting = registry.deferred.difference(loaded, unavailable)
+    hidden = {*unavailable, *waiting}
+    if not has_handles and registry.has_built_in(READ_RESULT):
+        hidden.add(READ_RESULT)
+    if not waiting and registry.has_built_in(SEARCH_TOOLS):
+        hidden.add(SEARCH_TOOLS)
+    return hidden
 
 
 def declared_rounds(value: Any) -> int:
@@ -182,13 +216,18 @@ def _as_tool(item: BaseTool | Callable[..., Any]) -> BaseTool:
         raise ValueError(f"function {name!r} cannot become a tool: {error}") from error
 
 
-def _hidden_arguments(tool: BaseTool) -> list[str]:
-    """Arguments that a tool's function needs and that no model can give."""
+def _hidden_arguments(registered: RegisteredTool) -> list[str]:
+    """Arguments that a tool's function or its schema needs and that no model can give."""
+    needed = [p.name for p in _named_parameters(registered.tool) if p.default is p.empty]
+    required = registered.parameters.get("required") or []
+    return [name for name in (*needed, *required) if name.startswith("_")]
+
+
+def _named_parameters(tool: BaseTool) -> list[inspect.Parameter]:
+    """The parameters of a tool's function that have names of their own."""
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
     parameters = inspect.signature(function).parameters.values() if function else ()
-    return [
-        p.name for p in parameters if p.name.startswith("_") and p.default is p.empty and p.kind not in _MANY
-    ]
+    return [p for p in parameters if p.kind not in _MANY]
 
 
 _MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.messages import (
@@ -46,6 +48,21 @@ def merge_messages(state: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessa
     return transcript.messages
 
 
+@dataclass
+class _Results:
+    """The results that stand behind one assistant message."""
+
+    called: int
+    """Index of that message."""
+    order: dict[str, int]
+    """Places of the message's calls."""
+    answered: set[str]
+    end: int
+    """Index behind the last of them."""
+    last: float
+    """The largest place among them; infinite where one belongs to no call of the message."""
+
+
 class _Transcript:
     """Merges message by message; where it knows the place of an id it need not look for it."""
 
@@ -54,6 +71,7 @@ class _Transcript:
         self._by_id: dict[str | None, int] = {}
         self._by_call: dict[str, int] = {}
         self._answered: set[str] = set()
+        self._behind: _Results | None = None  # of the message whose results came last
         self._index_all()
 
     def add(self, message: BaseMessage) -> None:
@@ -75,6 +93,7 @@ class _Transcript:
         self._by_id.clear()
         self._by_call.clear()
         self._answered.clear()
+        self._behind = None
         for index in range(len(self.messages)):
             self._index(index)
 
@@ -97,6 +116,7 @@ class _Transcript:
 
     def _put(self, message: BaseMessage) -> None:
         known = self._by_id.get(message.id)
+        self._behind = None  # it may stand among them
         if known is None:
             self.messages.append(cast("AnyMessage", message))
             self._index(len(self.messages) - 1)
@@ -115,21 +135,37 @@ class _Transcript:
             self._put(result)
 
     def _insert_behind(self, called: int, result: ToolMessage) -> None:
-        order = call_order(self.messages[called])
+        known = self._behind
+        if known is None or known.called != called:
+            known = self._behind = self._results_behind(called)
+        if result.tool_call_id in known.answered:
+            return  # the first result wins
+        place = known.order[result.tool_call_id]
+        at = known.end
+        if known.last > place:
+            places = (self._place(known, index) for index in range(called + 1, known.end))
+            at = called + 1 + next(i for i, other in enumerate(places) if other > place)
+        self.messages.insert(at, result)
+        if at < len(self.messages) - 1:
+            self._index_all()
+            return
+        # At the end nothing else moves: a reply of thousands of calls costs no more than its length.
+        self._index(at)
+        known.answered.add(result.tool_call_id)
+        known.end, known.last = at + 1, place
+
+    def _results_behind(self, called: int) -> _Results:
         end = called + 1
         while end < len(self.messages) and isinstance(self.messages[end], ToolMessage):
             end += 1
         results = cast("list[ToolMessage]", self.messages[called + 1 : end])
-        if any(other.tool_call_id == result.tool_call_id for other in results):
-            return  # the first result wins
-        place = order[result.tool_call_id]
-        before = [order.get(other.tool_call_id, place + 1) < place for other in results]
-        at = called + 1 + (before.index(False) if False in before else len(before))
-        self.messages.insert(at, result)
-        if at == len(self.messages) - 1:
-            self._index(at)
-        else:
-            self._index_all()
+        answered = {result.tool_call_id for result in results}
+        known = _Results(called, call_order(self.messages[called]), answered, end, -1)
+        known.last = max((self._place(known, index) for index in range(called + 1, end)), default=-1)
+        return known
+
+    def _place(self, known: _Results, index: int) -> float:
+        return known.order.get(cast("ToolMessage", self.messages[index]).tool_call_id, math.inf)
 
     def _stable_id(self, message: BaseMessage) -> str:
         """An id for a message that came without one as a string or a tuple: the same on every replay."""
@@ -143,12 +179,12 @@ def call_order(message: BaseMessage) -> dict[str, int]:
     return {call["id"]: i for i, call in enumerate(message.tool_calls) if call["id"]}
 
 
-def open_calls(messages: Iterable[BaseMessage]) -> list[ToolCall]:
-    """The calls that have no result yet, in order."""
-    waiting: dict[str, ToolCall] = {}
+def open_calls(messages: Iterable[BaseMessage]) -> list[tuple[str | None, ToolCall]]:
+    """The calls that have no result yet, in order, each with the id of the message that made it."""
+    waiting: dict[str, tuple[str | None, ToolCall]] = {}
     for message in messages:
         if isinstance(message, AIMessage):
-            waiting.update({call["id"]: call for call in message.tool_calls if call["id"]})
+            waiting.update({call["id"]: (message.id, call) for call in message.tool_calls if call["id"]})
         elif isinstance(message, ToolMessage):
             waiting.pop(message.tool_call_id, None)
     return list(waiting.values())
@@ -158,6 +194,24 @@ def own_fields(message: BaseMessage) -> dict[str, Any]:
     """What turnflow keeps beside a message's content; foreign messages may hold anything there."""
     own = message.additional_kwargs.get("turnflow")
     return own if isinstance(own, dict) else {}
+
+
+def has_handles(messages: Iterable[BaseMessage]) -> bool:
+    """Whether a result was too long to be shown, so that there is more to read of it."""
+    return any(isinstance(m, ToolMessage) and bool(own_fields(m).get("handle")) for m in messages)
+
+
+def results_by_call(messages: Sequence[BaseMessage], message_id: str) -> dict[str, ToolMessage]:
+    """The results behind an assistant message, by call id."""
+    results: dict[str, ToolMessage] = {}
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            results[message.tool_call_id] = message
+        elif message.id == message_id:
+            return results
+        else:
+            results = {}
+    return {}
 
 
 def last_user_message(messages: Sequence[BaseMessage]) -> HumanMessage | None:

@@ -59,8 +59,10 @@ def endpoint() -> Iterator[str]:
     """A strict provider that answers whatever the pages ask; where it can ask about a fence, it does."""
     question = {"prompt": "Which colour?", "options": ["red", "blue"]}
     asks = {"tool_calls": [{"name": "ask_user", "arguments": {"questions": [question]}}]}
+    deletes = {"tool_calls": [{"name": "delete", "arguments": {"path": "draft.txt"}}]}
     steps = [
         {"when": {"last_role": "user", "last_contains": "fence"}, "reply": asks, "forever": True},
+        {"when": {"last_role": "user", "last_contains": "draft"}, "reply": deletes, "forever": True},
         {"reply": {"content": "Very well."}, "forever": True},
     ]
     with FakeProvider({"steps": steps}) as provider:

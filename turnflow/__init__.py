@@ -5,6 +5,18 @@ from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, TurnHooks
 from turnflow.graph.label_grammar import classify_label
 from turnflow.graph.outcome import Outcome, TurnError
+from turnflow.graph.permissions import (
+    AllowList,
+    AskIfUncertain,
+    Default,
+    DenyList,
+    Permission,
+    PermissionPolicy,
+    PermissionRequest,
+    SessionGrants,
+    ToolRisk,
+    current_permission,
+)
 from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol
 from turnflow.graph.run import TurnResult, arun_turn, run_turn
@@ -15,17 +27,26 @@ from turnflow.nodes.assemble_context import PlanInput, plan_context
 from turnflow.nodes.call_llm import OpenAICompatibleChat, ReplyReader
 
 __all__ = [
+    "AllowList",
+    "AskIfUncertain",
     "CancelToken",
+    "Default",
+    "DenyList",
     "JsonProtocol",
     "LabelProtocol",
     "OpenAICompatibleChat",
     "Outcome",
+    "Permission",
+    "PermissionPolicy",
+    "PermissionRequest",
     "PlanInput",
     "ProviderProfile",
     "ReplyReader",
     "SaverError",
+    "SessionGrants",
     "ToolOutput",
     "ToolPolicy",
+    "ToolRisk",
     "TurnContext",
     "TurnError",
     "TurnGraph",
@@ -36,6 +57,7 @@ __all__ = [
     "arun_turn",
     "build_turn_graph",
     "classify_label",
+    "current_permission",
     "open_saver",
     "plan_context",
     "run_turn",

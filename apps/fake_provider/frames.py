@@ -84,6 +84,8 @@ class Writer:
         return _json(self._envelope("chat.completion", [choice]) | ({"usage": usage} if usage else {}))
 
     def _deltas(self, stream: Stream) -> Iterator[dict[str, Any]]:
+        if self._reply.permission is not None:
+            yield {"permission": self._reply.permission}
         for field in ("reasoning_content", "reasoning", "content"):
             for piece in cut_text(getattr(self._reply, field), stream.chunk):
                 yield {field: piece}

@@ -83,6 +83,8 @@ class Reply(_Part):
     content: str | list[str] | None = None
     reasoning_content: str | list[str] | None = None
     reasoning: str | list[str] | None = None
+    permission: dict[str, JsonValue] | None = None
+    """What an agent behind the endpoint asks a permission for; goes out first."""
     tool_calls: list[Call] = Field(default_factory=list)
     finish_reason: str | None = "auto"
     """"auto" is `tool_calls` with calls and `stop` without; None is never sent."""

@@ -188,9 +188,15 @@ def content_parts(request: Request, _: Strictness) -> Iterator[Violation]:
     for at, message in enumerate(request["messages"]):
         content = message.get("content")
         if isinstance(content, list):
-            problems = [number for number, part in enumerate(content) if not _is_part(part)]
+            # A tool's result is text: providers take media of users only.
+            known = ("text",) if message.get("role") == "tool" else _PARTS
+            problems = [
+                number
+                for number, part in enumerate(content)
+                if not _is_part(part) or part["type"] not in known
+            ]
             for number in problems:
-                text = f"Expected a content part of a known type ({', '.join(_PARTS)}) with its value."
+                text = f"Expected a content part of a known type ({', '.join(known)}) with its value."
                 yield Violation("content_parts", f"messages[{at}].content[{number}]", text)
         elif content is not None and not isinstance(content, str):
             yield Violation("content_parts", f"messages[{at}].content", "Expected text or an array of parts.")

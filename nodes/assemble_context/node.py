@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from turnflow.graph.batch import NO_BATCH, Batch, batch_of, needs_fold, next_wave
+from turnflow.graph.batch import NO_BATCH, batch_of, needs_fold, next_wave
 from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, NodeRun, Update
-from turnflow.graph.pauses import announce_pause, next_question
+from turnflow.graph.open_calls import SUPERSEDED, close_open_calls
+from turnflow.graph.pauses import announce_pause, next_pause
 from turnflow.graph.protocol import LabelProtocol
 from turnflow.graph.routes import ends
-from turnflow.graph.state import TurnState, merge_batch
-from turnflow.graph.transcript import merge_messages
+from turnflow.graph.state import TurnState, merge_batch, merge_session
+from turnflow.graph.transcript import has_handles, merge_messages
 from turnflow.nodes.assemble_context.rounds import next_round
-from turnflow.nodes.assemble_context.turn_start import close_open_calls, new_turn, starts_turn
+from turnflow.nodes.assemble_context.take_in import take_in
+from turnflow.nodes.assemble_context.told import told
+from turnflow.nodes.assemble_context.turn_start import end_abandoned, new_turn, starts_turn
 from turnflow.nodes.assemble_context.view import plan_view
 
 
@@ -40,14 +42,15 @@ def _start(state: TurnState, run: NodeRun) -> Body[Update]:
     unavailable = resources.registry.unavailable(resources.context)
     rounds = max(resources.settings.max_rounds, resources.registry.without(unavailable).min_rounds())
     old = state.get("turn") or {}
+    yield from end_abandoned(state, run)
     turn = new_turn(messages, old, thread_id=run.thread_id, max_rounds=rounds)
-    turn["unavailable"] = unavailable
+    turn |= {"unavailable": unavailable, **_loaded(state)}
     run.emitter(turn).emit("turn.started", input_id=turn["input_id"])
     said = yield from run.hook("on_turn_start", turn)
-    closed = close_open_calls(messages, old, resources.prompts)
+    closed = yield from close_open_calls(messages, old.get("id", "before"), SUPERSEDED, run)
     return {
         **({"messages": closed} if closed else {}),
-        "turn": _told(turn, "on_turn_start", said),
+        "turn": told(turn, "on_turn_start", said),
         "batch": NO_BATCH,
         "step": {},
         "decision": {},
@@ -59,29 +62,21 @@ def _start(state: TurnState, run: NodeRun) -> Body[Update]:
 def _join(state: TurnState, run: NodeRun) -> Body[Update]:
     """Go on with the next wave, or take in the results once all calls are done."""
     batch = batch_of(state)
-    question = next_question(batch)
-    if question and not run.resources.cancelled:
-        return (yield from announce_pause(state["turn"], question, run))
+    pause = next_pause(batch, run.resources.prompts)
+    if pause and not run.resources.cancelled:
+        return (yield from announce_pause(state["turn"], pause, run))
     if batch["joined"] or next_wave(batch):
         return {}
-    return _take_in(batch, state["turn"], run)
+    return take_in(batch, state, run)
 
 
-def _take_in(batch: Batch, turn: dict[str, Any], run: NodeRun) -> Update:
-    calls = batch["calls"].values()
-    fresh = _without_known([source for call in calls for source in call.get("sources", [])], turn["sources"])
-    said = [text for call in calls for text in call.get("directives", [])]
-    turn = _told({**turn, "sources": [*turn["sources"], *fresh]}, "on_tool_result", said)
-    emitter = run.emitter(turn)
-    if fresh:
-        emitter.emit("sources", sources=fresh)
-    emitter.emit("round.ended", text="narration")
-    update: Update = {"turn": turn, "batch": {"id": batch["id"], "calls": {}, "joined": True}}
-    if any(call.get("asked") for call in calls):
-        update["decision"] = decide("stop", "paused")
-    elif final := next((call["id"] for call in calls if call.get("terminate")), None):
-        update["decision"] = decide("terminal", "terminate", call_id=final)
-    return update
+def _loaded(state: TurnState) -> dict[str, Any]:
+    """What the thread has loaded, as far as it decides which tools a turn has."""
+    loaded = list((state.get("session") or {}).get("loaded", {}))
+    return {
+        **({"loaded": loaded} if loaded else {}),
+        **({"has_handles": True} if has_handles(state.get("messages", [])) else {}),
+    }
 
 
 def _next_request(state: TurnState, run: NodeRun) -> Body[Update]:
@@ -91,9 +86,9 @@ def _next_request(state: TurnState, run: NodeRun) -> Body[Update]:
         emitter.emit("round.started", phase=turn["phase"])
         if turn["round"] == 1:
             said = yield from run.hook("on_first_round", turn)
-            turn = _told(turn, "on_first_round", said)
+            turn = told(turn, "on_first_round", said)
         said = yield from run.hook("before_round", turn)
-        turn = _told(turn, "before_round", said)
+        turn = told(turn, "before_round", said)
         turn = yield from _ask_protocol(turn, run)
     view = plan_view({**state, "turn": turn}, run.resources)
     emitter.emit("context.assembled", manifest=view["manifest"])
@@ -106,24 +101,11 @@ def _ask_protocol(turn: dict[str, Any], run: NodeRun) -> Body[dict[str, Any]]:
     if not isinstance(protocol, LabelProtocol):
         return turn
     said = yield from run.ask(protocol.before_round, "before_round", turn)
-    turn = _told(turn, "before_round", said)
+    turn = told(turn, "before_round", said)
     if turn["phase"] == "finish":
         said = yield from run.ask(protocol.force_finalize, "force_finalize", turn, cause=turn["finish_cause"])
         turn = {**turn, "finish_text": said[0]} if said else turn
     return turn
-
-
-def _told(turn: dict[str, Any], key: str, said: Sequence[str]) -> dict[str, Any]:
-    """The turn with what hooks want the model told in its next request."""
-    return {**turn, "directives": [*turn["directives"], *({"key": key, "text": text} for text in said)]}
-
-
-def _without_known(sources: Sequence[Any], known: Sequence[Any]) -> list[Any]:
-    fresh: list[Any] = []
-    for source in sources:
-        if source not in known and source not in fresh:
-            fresh.append(source)
-    return fresh
 
 
 def _merged(state: TurnState, update: Update) -> TurnState:
@@ -133,4 +115,6 @@ def _merged(state: TurnState, update: Update) -> TurnState:
         merged["messages"] = merge_messages(list(state.get("messages", [])), [update["messages"]])
     if "batch" in update:
         merged["batch"] = merge_batch(state.get("batch"), update["batch"])
+    if "session" in update:
+        merged["session"] = merge_session(state.get("session"), update["session"])
     return merged  # type: ignore[no-any-return]

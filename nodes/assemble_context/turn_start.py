@@ -1,4 +1,4 @@
-"""The start of a turn: its id, its counters, and the calls that an earlier turn left open."""
+"""The start of a turn: its id, its counters, and the end of one that it leaves behind."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 
 from turnflow.graph.content import clean_content
-from turnflow.graph.outcome import NO_USAGE
-from turnflow.graph.state import LAYOUT
-from turnflow.graph.tool_names import ASK_USER
-from turnflow.graph.transcript import last_user_message, open_calls, result_message, turn_messages
-from turnflow.prompts import Prompts
+from turnflow.graph.flow import Body, NodeRun
+from turnflow.graph.outcome import NO_USAGE, make_outcome
+from turnflow.graph.state import LAYOUT, TurnState
+from turnflow.graph.transcript import last_user_message, turn_messages
 
 
 def starts_turn(messages: Sequence[AnyMessage], turn: dict[str, Any]) -> bool:
@@ -76,18 +75,16 @@ def input_message(messages: Sequence[AnyMessage], old: dict[str, Any]) -> HumanM
     return user
 
 
-def close_open_calls(
-    messages: Sequence[AnyMessage], old: dict[str, Any], prompts: Prompts
-) -> list[ToolMessage]:
-    """Results for the calls that an abandoned turn left open, so that the transcript is valid again.
+def end_abandoned(state: TurnState, run: NodeRun) -> Body[None]:
+    """Put the end of a turn on record that nobody waits for any more: new input came before it was over.
 
-    A call may have had its effect all the same: LangGraph drops what the tasks of a superstep have written
-    when new input comes before the superstep is over.
+    One that was paused ends as `paused`, with its questions as the answer; any other as `cancelled`.
     """
-    turn_id = old.get("id", "before")
-    texts = {ASK_USER: prompts.text("result", "unanswered")}
-    superseded = prompts.text("result", "superseded")
-    return [
-        result_message(turn_id, call["id"] or "", call["name"], texts.get(call["name"], superseded))
-        for call in open_calls(messages)
-    ]
+    old = state.get("turn") or {}
+    if not old or old["phase"] == "ended":
+        return
+    outcome, answer = state.get("outcome") or {}, state.get("answer", "")
+    if outcome.get("status") != "paused":
+        outcome, answer = dict(make_outcome(old, "cancelled", "superseded")), ""
+    run.emitter(old).record("turn.ended", outcome=outcome, answer=answer)
+    yield from run.hook("on_turn_end", old, outcome=outcome, answer=answer)

@@ -37,7 +37,7 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
                 behaviour.text,
                 form,
                 described,
-                instructions=resources.instructions,
+                instructions=_instructions(state, resources),
                 may_ask=ASK_USER in names,
                 prompts=prompts,
             ),
@@ -58,6 +58,10 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
                     bridge=prompts.text("context", "bridge"),
                     go_on=prompts.text("context", "go_on"),
                     no_output=prompts.text("result", "empty"),
+                    attached=prompts.template("context", "attached"),
+                    attachments_follow=prompts.text("context", "attachments_follow"),
+                    attachments=prompts.text("context", "attachments"),
+                    attachment=prompts.template("context", "attachment"),
                 ),
             ),
         )
@@ -81,6 +85,12 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
         "constraint": constraint,
         "manifest": manifest,
     }
+
+
+def _instructions(state: Any, resources: TurnResources) -> str:
+    """The caller's own, and those of what was loaded in this thread."""
+    loaded = (state.get("session") or {}).get("instructions", {})
+    return "\n\n".join(text.strip() for text in [resources.instructions, *loaded.values()] if text.strip())
 
 
 def _draft(turn: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 
 from turnflow.graph.content import iter_text
 from turnflow.graph.outcome import Usage
-from turnflow.graph.profile import REASONING_FIELDS
+from turnflow.graph.profile import PERMISSION_FIELD, REASONING_FIELDS
 
 _REASONING_BLOCKS = ("reasoning", "thinking")
 
@@ -35,6 +35,11 @@ def _block_reasoning(block: dict[str, Any]) -> str:
             return text
     parts = [part for part in block.get("summary") or [] if isinstance(part, dict)]
     return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+
+
+def chunk_permission(chunk: BaseMessage) -> Any:
+    """What an agent behind the endpoint asks a permission for, so that it waits; None if nothing."""
+    return chunk.additional_kwargs.get(PERMISSION_FIELD)
 
 
 def chunk_calls(chunk: BaseMessage) -> list[dict[str, Any]]:

@@ -18,8 +18,9 @@ from turnflow.graph.protocol import UNKNOWN, LabelProtocol
 from turnflow.graph.resources import TurnResources
 from turnflow.graph.state import TurnState
 from turnflow.graph.step import Step, Stop
+from turnflow.graph.text import plain_json
 from turnflow.graph.transcript import call_order, message_of, turn_messages
-from turnflow.nodes.call_llm.chunks import add_usage
+from turnflow.nodes.call_llm.chunks import add_usage, chunk_permission
 from turnflow.nodes.call_llm.model_stream import Chunk
 from turnflow.nodes.call_llm.provider_errors import Failure, classify_error, describe_error
 from turnflow.nodes.call_llm.reader import ReplyReader
@@ -99,6 +100,8 @@ def _read_reply(
                 break
             if isinstance(chunk, BaseMessage):
                 usage = add_usage(usage, chunk)
+                if asked := chunk_permission(chunk):
+                    run.emitter(turn).emit("permission", source="provider", request=plain_json(asked))
                 _show(live, reading.feed(chunk), content=shows)
     except GraphBubbleUp:
         raise

@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from pydantic import Field, model_validator
 
-from turnflow.graph.profile import REASONING_FIELDS, ProviderProfile
+from turnflow.graph.profile import PERMISSION_FIELD, REASONING_FIELDS, ProviderProfile
 from turnflow.nodes.call_llm.call_assembly import CallAssembler
 from turnflow.nodes.call_llm.provider_errors import PrematureEndError
 
@@ -112,6 +112,8 @@ class OpenAICompatibleChat(ChatOpenAI):
             for field in REASONING_FIELDS:
                 if isinstance(text := delta.get(field), str) and text:
                     converted.message.additional_kwargs[field] = text
+            if asked := delta.get(PERMISSION_FIELD):
+                converted.message.additional_kwargs[PERMISSION_FIELD] = asked
         return converted
 
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:

@@ -9,12 +9,12 @@ from langchain_core.messages import AIMessage, RemoveMessage
 
 from turnflow.graph.batch import PlannedBatch
 from turnflow.graph.decision import is_truncated
+from turnflow.graph.events import Emitter
 from turnflow.graph.flow import Body, NodeRun, Update
-from turnflow.graph.pauses import announce_pause, next_question
+from turnflow.graph.pauses import announce_pause, next_pause
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol, Protocol
 from turnflow.graph.repairs import MAX_DRAFT
 from turnflow.graph.reply_form import TOOLS_REFUSED
-from turnflow.graph.resources import TurnResources
 from turnflow.graph.state import TurnState
 from turnflow.graph.step import whole_step
 from turnflow.graph.tool_names import ASK_USER
@@ -32,61 +32,70 @@ from turnflow.nodes.classify_label.live import LiveReply
 from turnflow.nodes.classify_label.native import decide_native
 from turnflow.nodes.classify_label.reply_message import reply_message, text_so_far
 
-PlanBatch = Callable[[dict[str, Any], dict[str, Any], TurnResources], PlannedBatch]
+PlanCalls = Callable[[dict[str, Any], TurnState, NodeRun], Body[PlannedBatch]]
 
 
 class ClassifyLabel:
-    """The node's body; `plan_batch` plans the calls of a reply."""
+    """The node's body.
 
-    def __init__(self, plan_batch: PlanBatch) -> None:
-        self._plan_batch = plan_batch
+    Args:
+        plan_calls: Plans the calls of a reply.
+    """
+
+    def __init__(self, plan_calls: PlanCalls) -> None:
+        self._plan_calls = plan_calls
 
     def __call__(self, state: TurnState, run: NodeRun) -> Body[Update]:
         """Decide by the step, store its message, and plan its calls."""
         reply = _Reply(state, run)
         decision = yield from reply.decide()
         if decision["kind"] == "tool":
-            return (yield from self._call_tools(reply, decision, run))
+            planned = yield from self._plan_calls(reply.step, state, run)
+            return (yield from _call_tools(reply, decision, planned, run))
         return (yield from reply.settle(decision))
 
-    def _call_tools(self, reply: _Reply, decision: dict[str, Any], run: NodeRun) -> Body[Update]:
-        step = reply.step
-        planned = self._plan_batch(step, reply.turn, run.resources)
-        turn = {**reply.turn, **planned.turn}
-        turn.pop("repair", None)
-        message = reply_message(
-            step,
-            content=step["text"],
-            label=decision.get("label") or None,
-            so_far=reply.so_far,
-            calls=planned.calls,
-            partial=False,
-        )
-        if message:
-            reply.live.accept(message)
-        emitter = run.emitter(turn)
-        refused = {result.tool_call_id: result for result in planned.refusals}
-        for call in planned.calls:
-            emitter.emit("tool.call", tool_call_id=call["id"], name=call["name"], args=call["args"])
-            if result := refused.get(call["id"] or ""):
-                emitter.emit(
-                    "tool.result",
-                    tool_call_id=call["id"],
-                    name=call["name"],
-                    status="refused",
-                    content=result.content,
-                )
-        update: Update = {}
-        if question := next_question(planned.batch):
-            update = yield from announce_pause(turn, question, run)
-        return {
-            **update,
-            "messages": [message, *planned.refusals],
-            "batch": planned.batch,
-            "decision": decision,
-            "step": _slim(step),
-            "turn": turn,
-        }
+
+def _call_tools(reply: _Reply, decision: dict[str, Any], planned: PlannedBatch, run: NodeRun) -> Body[Update]:
+    """Store the reply, and start on its calls."""
+    step = reply.step
+    turn = {**reply.turn, **planned.turn}
+    turn.pop("repair", None)
+    message = reply_message(
+        step,
+        content=step["text"],
+        label=decision.get("label") or None,
+        so_far=reply.so_far,
+        calls=planned.calls,
+        partial=False,
+    )
+    if message:
+        reply.live.accept(message)
+    _tell(planned, run.emitter(turn))
+    update: Update = {}
+    if pause := next_pause(planned.batch, run.resources.prompts):
+        update = yield from announce_pause(turn, pause, run)
+    return {
+        **update,
+        "messages": [message, *planned.refusals],
+        "batch": planned.batch,
+        "decision": decision,
+        "step": _slim(step),
+        "turn": turn,
+    }
+
+
+def _tell(planned: PlannedBatch, emitter: Emitter) -> None:
+    """Tell of each call, and of the results of those that do not run."""
+    refused = {result.tool_call_id: result for result in planned.refusals}
+    for call in planned.calls:
+        call_id = call["id"] or ""
+        said = planned.permissions.get(call_id)
+        judged = {"permission": said.verdict, "policy": said.policy} if said else {}
+        emitter.emit("tool.call", tool_call_id=call_id, name=call["name"], args=call["args"], **judged)
+        if result := refused.get(call_id):
+            status = "refused" if result.status == "error" else "duplicate"
+            fields = {"name": call["name"], "status": status, "content": result.content}
+            emitter.emit("tool.result", tool_call_id=call_id, **fields)
 
 
 class _Reply:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Union
 
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool
+from langgraph.types import interrupt
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
+from turnflow.graph.batch import BatchCall
+from turnflow.graph.builtin_tool import BuiltinTool
+from turnflow.graph.events import Emitter
+from turnflow.graph.flow import NodeRun
+from turnflow.graph.langgraph_access import can_pause
 from turnflow.graph.tool_names import ASK_USER
+from turnflow.nodes.dispatch_tools.ending import Ended
+from turnflow.nodes.dispatch_tools.results import Rendered, render
 from turnflow.prompts import Prompts
 
 MAX_QUESTIONS = 4
@@ -34,7 +42,7 @@ class AskUser(BaseModel):
     questions: list[Question] = Field(min_length=1, max_length=MAX_QUESTIONS)
 
 
-class AskUserTool(StructuredTool):
+class AskUserTool(BuiltinTool):
     """The tool as it is offered to the model; the graph runs it itself."""
 
 
@@ -48,6 +56,18 @@ def _run_by_the_graph(questions: Any) -> str:
     raise RuntimeError(
         f"{ASK_USER} asks the user through the graph; it cannot be called by itself: {questions!r}"
     )
+
+
+def ask(call: BatchCall, emitter: Emitter, run: NodeRun) -> Ended:
+    """Ask the user. The interrupt comes first: a resumed task starts again from its top."""
+    questions = call["args"]["questions"]
+    prompts = run.resources.prompts
+    if not can_pause(run.config):
+        return Ended("asked", Rendered(prompts.text("result", "asked"), report={"asked": True}))
+    answer = interrupt(question_value(call["id"], questions), response_schema=answer_schema(questions))
+    emitter.emit("resumed", tool_call_id=call["id"])
+    text = render_answers(questions, answer, prompts)
+    return Ended("ok", render(text, max_chars=run.resources.settings.max_result_chars, prompts=prompts))
 
 
 def question_value(call_id: str, questions: Sequence[dict[str, Any]]) -> dict[str, Any]:

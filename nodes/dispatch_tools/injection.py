@@ -9,6 +9,7 @@ from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from turnflow.graph.events import Emitter
 from turnflow.graph.flow import NodeRun
 from turnflow.graph.langgraph_access import read_state
+from turnflow.graph.text import plain_json
 from turnflow.graph.tool_registry import RegisteredTool
 
 
@@ -46,12 +47,24 @@ def _marker(annotation: Any) -> Any:
     return None
 
 
+def _tell(data: Any, call_id: str, emitter: Emitter) -> None:
+    """Send on what a tool reports: its progress, or that it waits for a permission elsewhere.
+
+    The latter is a dict with `type` "permission"; the rest of it is what is asked (docs/permissions.md).
+    """
+    if isinstance(data, dict) and data.get("type") == "permission":
+        request = plain_json({key: value for key, value in data.items() if key != "type"})
+        emitter.emit("permission", source="tool", tool_call_id=call_id, request=request)
+    else:
+        emitter.emit("tool.progress", tool_call_id=call_id, data=data)
+
+
 def _runtime(call_id: str, run: NodeRun, emitter: Emitter) -> ToolRuntime[Any, Any]:
     return ToolRuntime(
         state=read_state(run.config),
         context=run.runtime.context,
         config=run.config,
-        stream_writer=lambda data: emitter.emit("tool.progress", tool_call_id=call_id, data=data),
+        stream_writer=lambda data: _tell(data, call_id, emitter),
         tool_call_id=call_id,
         store=run.runtime.store,
         tools=[registered.tool for registered in run.resources.registry],

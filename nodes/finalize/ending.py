@@ -20,7 +20,7 @@ _STOPS: dict[str, tuple[Status, str]] = {
 }
 """Status and stop reason of each way to stop without an answer."""
 
-_BUDGETS = frozenset({"rounds", "call_limit"})
+_BUDGETS = frozenset({"rounds", "call_limit", "loop"})
 """Causes of a finish that are no fault."""
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from langchain_core.messages import AIMessage, AnyMessage
 
 from turnflow.graph.flow import Body, NodeRun, Update
+from turnflow.graph.open_calls import CANCELLED, close_open_calls
 from turnflow.graph.outcome import make_outcome
 from turnflow.graph.state import TurnState
-from turnflow.graph.transcript import open_calls, result_message
 from turnflow.nodes.finalize.ending import end_status, model_answer, stop_reason
 
 
@@ -19,12 +19,8 @@ def finalize(state: TurnState, run: NodeRun) -> Body[Update]:
     outcome = make_outcome(
         turn, status, stop_reason(decision, turn), partial=partial, error=turn.get("error")
     )
-    messages: list[AnyMessage] = [
-        result_message(
-            turn["id"], call["id"] or "", call["name"], run.resources.prompts.text("result", "cancelled")
-        )
-        for call in open_calls(state["messages"])
-    ]
+    messages: list[AnyMessage] = []
+    messages += yield from close_open_calls(state["messages"], turn["id"], CANCELLED, run)
     emitter = run.emitter(turn)
     answer = reply
     if not reply.strip() or "call_id" in decision:

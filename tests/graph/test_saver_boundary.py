@@ -323,7 +323,10 @@ def test_a_result_is_in_the_file_when_the_next_reply_is_asked_for(saver: TurnSav
 
 
 @pytest.mark.parametrize("number", [1, 4])
-def test_a_round_of_one_call_takes_two_transactions(path: Path, number: int) -> None:
+@pytest.mark.parametrize(("read_only", "transactions"), [(True, 2), (False, 3)])
+def test_a_round_of_one_call_takes_few_transactions(
+    path: Path, number: int, transactions: int, *, read_only: bool
+) -> None:
     def commits(replies: Any) -> int:
         count = 0
 
@@ -334,12 +337,12 @@ def test_a_round_of_one_call_takes_two_transactions(path: Path, number: int) -> 
         with open_saver(path) as saver:
             saver.conn.set_trace_callback(trace)
             begin = count
-            graph = turn_graph(saver, replies)
+            graph = turn_graph(saver, replies, policies={"work": {"read_only": read_only}})
             graph.invoke({"messages": [("user", "Go.")]}, thread(str(len(replies))), durability="sync")
             return count - begin
 
     replies = [works(f"c{index}") for index in range(number)]
-    assert commits([*replies, {"content": GOAL}]) - commits([{"content": GOAL}]) == 2 * number
+    assert commits([*replies, {"content": GOAL}]) - commits([{"content": GOAL}]) == transactions * number
 
 
 # Others on the same thread

@@ -74,7 +74,8 @@ def test_chunks_become_messages() -> None:
 
 
 def test_open_calls() -> None:
-    assert [c["id"] for c in open_calls([ai("a", "1", "2"), result("1"), ai("b", "3")])] == ["2", "3"]
+    found = open_calls([ai("a", "1", "2"), result("1"), ai("b", "3")])
+    assert [(owner, call["id"]) for owner, call in found] == [("a", "2"), ("b", "3")]
 
 
 NAMES = st.sampled_from(["1", "2", "3"])

@@ -35,7 +35,9 @@ def main(db: str, base_url: str, folder: str, mode: str, *rest: str) -> None:
     )()
     with open_saver(db) as saver:
         model = OpenAICompatibleChat(model="fake", base_url=base_url, max_retries=0)
-        graph = build_turn_graph(model, [quick, slow], checkpointer=saver)
+        graph = build_turn_graph(
+            model, [quick, slow], policies={"slow": {"idempotent": True}}, checkpointer=saver
+        )
         if mode == "async":
             result: TurnResult = asyncio.run(arun_turn(graph, given, thread_id="t"))
         else:

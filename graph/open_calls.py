@@ -1,0 +1,71 @@
+"""Results for calls that are left open, so that the transcript is valid again: what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import AnyMessage, ToolMessage
+
+from turnflow.graph.effects import EffectFound, FindEffects, keeps_journal
+from turnflow.graph.flow import Body, NodeRun
+from turnflow.graph.tool_names import ASK_USER
+from turnflow.graph.transcript import open_calls, result_message
+
+
+@dataclass(frozen=True)
+class Closing:
+    """Why calls are left open.
+
+    Attributes:
+        never_began: Key of the result of a call that did not begin.
+        unsure: That of a call of which nothing is known.
+        question: That of a question to the user.
+    """
+
+    never_began: str
+    unsure: str
+    question: str
+
+
+SUPERSEDED = Closing("not_started", "superseded", "unanswered")
+"""New input came before the turn was over."""
+
+CANCELLED = Closing("not_run_cancelled", "cancelled", "not_run_cancelled")
+"""The turn was cancelled."""
+
+
+def close_open_calls(
+    messages: Sequence[AnyMessage], turn_id: str, closing: Closing, run: NodeRun
+) -> Body[list[ToolMessage]]:
+    """A result for each open call.
+
+    LangGraph drops what the tasks of a superstep have written when new input comes before the superstep is
+    over. The journal of effects knows better: a call that ran gets its result, one that had begun is
+    reported as such (docs/effects.md).
+
+    Args:
+        messages: The transcript.
+        turn_id: Id of the turn that left them open.
+        closing: Why.
+        run: The node's run.
+    """
+    prompts = run.resources.prompts
+    closed: list[ToolMessage] = []
+    journal: dict[str | None, Mapping[str, EffectFound]] = {}
+    for message_id, call in open_calls(messages):
+        if message_id not in journal:
+            journal[message_id] = yield FindEffects(run, batch_id=message_id or "")
+        found = journal[message_id].get(call["id"] or "")
+        if found and found.result is not None:
+            closed.append(found.result)
+            continue
+        if found:
+            key = {"done": "lost", "started": "indeterminate"}.get(found.state, closing.unsure)
+        elif call["name"] == ASK_USER:
+            key = closing.question
+        else:
+            is_ours = (message_id or "").startswith(turn_id) and keeps_journal(run)
+            key = closing.never_began if is_ours else closing.unsure
+        closed.append(result_message(turn_id, call["id"] or "", call["name"], prompts.text("result", key)))
+    return closed

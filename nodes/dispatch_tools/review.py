@@ -1,0 +1,108 @@
+"""Asks a person about all calls of a batch that need approval, and takes in what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+from langgraph.types import interrupt
+
+from turnflow.graph.batch import BatchCall
+from turnflow.graph.events import Emitter
+from turnflow.graph.flow import Body, NodeRun, Update
+from turnflow.graph.langgraph_access import read_state
+from turnflow.graph.permissions import AskPermissions
+from turnflow.graph.transcript import result_message
+from turnflow.nodes.dispatch_tools.approval import (
+    approval_value,
+    decision_schema,
+    edit_requests,
+    in_review,
+    settle,
+)
+from turnflow.nodes.dispatch_tools.ending import Ended
+
+
+def review(
+    waiting: Sequence[BatchCall], turn: dict[str, Any], batch_id: str, wave: int, run: NodeRun
+) -> Body[Update]:
+    """Ask, and say which calls run. The interrupt comes first: a resumed task starts again from its top.
+
+    Args:
+        waiting: Calls of the batch that have not run, in the model's order.
+        turn: Names of the turn.
+        batch_id: Id of the batch.
+        wave: The wave that the question stands in.
+        run: The node's run.
+    """
+    resources, state = run.resources, read_state(run.config)
+    registry, prompts = resources.tools_in(state["turn"]), resources.prompts
+    answer = interrupt(
+        approval_value(waiting, registry, prompts, {call["id"]: call.get("reason", "") for call in waiting}),
+        response_schema=decision_schema(waiting, registry),
+    )
+    decisions = answer["decisions"]
+    emitter = run.emitter(turn)
+    _tell_decisions(in_review(waiting), decisions, emitter)
+    grants = (state.get("session") or {}).get("grants", {})
+    requests = edit_requests(waiting, decisions, registry, state["turn"], grants, resources.context)
+    said = yield AskPermissions(resources.permissions, list(requests.values()))
+    settled = settle(
+        waiting,
+        decisions,
+        registry,
+        prompts,
+        permissions=dict(zip(requests, said, strict=True)),
+        turn_id=turn["id"],
+        max_chars=resources.settings.max_result_chars,
+    )
+    calls = dict(settled.calls)
+    messages = []
+    for call in waiting:
+        if ended := settled.results.get(call["id"]):
+            message, report = yield from _answer(call, ended, turn, run)
+            messages.append(message)
+            calls[call["id"]] = {**calls[call["id"]], **report}
+    update: Update = {
+        "messages": messages,
+        "batch": {"id": batch_id, "calls": calls, "approval": {"wave": wave, "done": True}},
+        # The question stands alone in its superstep: its task may take back what announced the pause.
+        "answer": "",
+        "outcome": {},
+    }
+    return {**update, "session": {"grants": settled.grants}} if settled.grants else update
+
+
+def _tell_decisions(
+    asked: Sequence[BatchCall], decisions: Sequence[Mapping[str, Any]], emitter: Emitter
+) -> None:
+    emitter.emit("resumed", tool_call_ids=[call["id"] for call in asked])
+    for call, decision in zip(asked, decisions, strict=True):
+        emitter.emit(
+            "permission",
+            source="user",
+            tool_call_id=call["id"],
+            name=call["name"],
+            decision=decision["type"],
+            scope=decision.get("scope", "once"),
+        )
+
+
+def _answer(
+    call: BatchCall, ended: Ended, turn: dict[str, Any], run: NodeRun
+) -> Body[tuple[ToolMessage, dict[str, Any]]]:
+    """The result of a call that does not run, and what of it goes into the batch."""
+    rendered = ended.rendered
+    message = result_message(turn["id"], call["id"], call["name"], rendered.content, ok=rendered.ok)
+    fields = {
+        "tool_call_id": call["id"],
+        "name": call["name"],
+        "status": ended.status,
+        "content": rendered.content,
+    }
+    run.emitter(turn).emit("tool.result", **fields)
+    said: list[str] = []
+    if ended.status == "ok":
+        said = yield from run.hook("on_tool_result", turn, **fields)
+    return message, {"directives": said}
