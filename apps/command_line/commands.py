@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from langgraph.types import Command
 from pydantic import ValidationError
 from rich.console import Console
 
 from turnflow import TurnError, TurnResult, TurnSaver, open_saver
+from turnflow.apps.command_line.asking import show
 from turnflow.apps.command_line.plain import plain
 from turnflow.apps.command_line.screen import TurnScreen
 from turnflow.apps.command_line.setup import Options, build_graph, threads_file
@@ -29,7 +29,7 @@ from turnflow.apps.command_line.threads import (
     print_messages,
     print_threads,
 )
-from turnflow.apps.command_line.turns import new_thread, run_to_the_end
+from turnflow.apps.command_line.turns import new_thread, resume_with, run_to_the_end
 from turnflow.apps.local_model import LocalModelError
 
 app = typer.Typer(
@@ -81,7 +81,11 @@ def run(
     message: Annotated[str | None, typer.Argument(help="The user's message.")] = None,
     *,
     answer: Annotated[
-        list[str] | None, typer.Option(help="Answer the thread's open question; once for each question.")
+        list[str] | None,
+        typer.Option(
+            help="Answer what the thread asks: once for each question, or for each call that waits for "
+            "approval (approve, approve session, reject, reject: why, respond: text, or JSON)."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     thread: Thread = None,
@@ -111,13 +115,15 @@ def run(
         thread_id = _thread(saver, thread, last=last)
         graph = build_graph(options, saver, notice=_notice_on(console))
         screen = TurnScreen(None if as_json else console)
-        given: Any = Command(resume={"answers": list(answer)}) if answer else message
+        given: Any = resume_with(graph, thread_id, answer) if answer else message
         asks = None if as_json or not sys.stdin.isatty() else console
         with _failure_as_json(wanted=as_json, thread=thread_id):
             result = run_to_the_end(graph, given, thread_id=thread_id, screen=screen, asks=asks)
     if as_json:
         typer.echo(json.dumps(_as_json(result), ensure_ascii=False))
     elif result.interrupts:
+        for interrupt in result.interrupts:
+            show(console, interrupt.value)
         _notice_on(console)(f"Answer with: {_command('run', thread_id, db)} --answer …")
     if result.status in _FAILED:
         raise typer.Exit(TURN_FAILED)

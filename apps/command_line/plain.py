@@ -17,3 +17,15 @@ def plain(text: str) -> str:
     Model output is untrusted: it must not move the cursor, set the title or paste into the shell.
     """
     return _CONTROL.sub("", text)
+
+
+def visible(text: str) -> str:
+    """The text with everything written out that a terminal would hide or obey, line breaks included.
+
+    For text that somebody decides upon: what is read must be all that is there.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
+    )

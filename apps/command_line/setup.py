@@ -13,7 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from turnflow import OpenAICompatibleChat, TurnSettings, build_turn_graph
+from turnflow import OpenAICompatibleChat, ToolPolicy, TurnSettings, build_turn_graph
 from turnflow.apps.example_tools import calculate, file_tools, now, sqlite_query_tool
 from turnflow.graph.protocol import ProtocolName
 
@@ -97,6 +97,7 @@ def build_graph(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Ca
     return build_turn_graph(
         model,
         tools,
+        policies={tool.name: ToolPolicy(read_only=True) for tool in tools},
         settings=settings,
         instructions=options.instructions,
         behaviour=options.behaviour,

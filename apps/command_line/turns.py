@@ -1,9 +1,10 @@
-"""Runs turns at the terminal: questions asked in place, Ctrl-C cancels."""
+"""Runs turns at the terminal: questions and approvals asked in place, Ctrl-C cancels."""
 
 from __future__ import annotations
 
 import signal
 import uuid
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
@@ -11,7 +12,8 @@ from langgraph.types import Command
 from rich.console import Console
 
 from turnflow import CancelToken, TurnContext, TurnResult, run_turn
-from turnflow.apps.command_line.asking import ask
+from turnflow.apps.command_line.asking import ask, read_answers
+from turnflow.apps.command_line.plain import plain
 from turnflow.apps.command_line.screen import TurnScreen
 
 
@@ -23,12 +25,31 @@ def new_thread() -> str:
 def run_to_the_end(
     graph: Any, given: Any, *, thread_id: str, screen: TurnScreen, asks: Console | None
 ) -> TurnResult:
-    """Run a turn; where there is a console to ask on, its questions are asked until it ends."""
+    """Run a turn; where there is a console to ask on, what it asks is asked until it ends."""
     result = _run_cancellable(graph, given, thread_id, screen)
     while result.interrupts and asks is not None:
-        answer: Command[Any] = Command(resume=ask(asks, result.interrupts[0].value))
-        result = _run_cancellable(graph, answer, thread_id, screen)
+        question = result.interrupts[0]
+        answer: Command[Any] = Command(resume={question.id: ask(asks, question.value)})
+        try:
+            result = _run_cancellable(graph, answer, thread_id, screen)
+        except ValueError as error:
+            asks.print(f"  {plain(str(error))}", style="red", markup=False, soft_wrap=True)
+            # What is still open is asked again; where nothing is, this says so.
+            result = _run_cancellable(graph, None, thread_id, screen)
     return result
+
+
+def resume_with(graph: Any, thread_id: str, answers: Sequence[str]) -> Command[Any]:
+    """The command that answers what is open in a thread.
+
+    Raises:
+        ValueError: The answers do not fit what is asked; the text says how.
+    """
+    snapshot = graph.get_state({"configurable": {"thread_id": thread_id}})
+    waiting = [interrupt for task in snapshot.tasks for interrupt in task.interrupts]
+    if not waiting:
+        return Command(resume={"answers": list(answers)})  # refused, as nothing is open
+    return Command(resume={waiting[0].id: read_answers(waiting[0].value, answers)})
 
 
 def _run_cancellable(graph: Any, given: Any, thread_id: str, screen: TurnScreen) -> TurnResult:

@@ -1,8 +1,18 @@
-"""Safe tools to play with: calculate, now, read_file, list_files, sqlite_query."""
+"""Safe tools to play with: calculate, now, read_file, list_files, sqlite_query, load_skill."""
 
 from turnflow.apps.example_tools.calculate import calculate
 from turnflow.apps.example_tools.files import file_tools
 from turnflow.apps.example_tools.now import now
-from turnflow.apps.example_tools.sqlite_query import sqlite_query_tool
+from turnflow.apps.example_tools.skills import Skill, skill_policies, skill_tools
+from turnflow.apps.example_tools.sqlite_query import sqlite_policy, sqlite_query_tool
 
-__all__ = ["calculate", "file_tools", "now", "sqlite_query_tool"]
+__all__ = [
+    "Skill",
+    "calculate",
+    "file_tools",
+    "now",
+    "skill_policies",
+    "skill_tools",
+    "sqlite_policy",
+    "sqlite_query_tool",
+]

@@ -1,11 +1,14 @@
 """Reading files below one folder, and nothing outside of it.
 
 A path is resolved and checked first; the file is then opened folder by folder from the root without following
-links, so that a link put in the way meanwhile leads nowhere. Needs a POSIX system.
+links, so that a link put in the way meanwhile leads nowhere. Devices, pipes and sockets are never opened.
+What is in the folder can be read under each of its names, and a hard link to a file elsewhere is one.
+Needs a POSIX system.
 """
 
 from __future__ import annotations
 
+import heapq
 import os
 import stat
 from collections.abc import Iterator
@@ -19,6 +22,8 @@ MAX_FILE_BYTES = 5_000_000
 MAX_LINES = 1000
 MAX_LINE_CHARS = 2000
 MAX_ENTRIES = 500
+MAX_PATH_CHARS = 4096
+"""As much as Linux takes; following a longer path part by part would take long."""
 _MAX_SHOWN = 200
 
 
@@ -56,11 +61,10 @@ def file_tools(root: Path | str) -> list[BaseTool]:
         with _opened(base, path) as descriptor:
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
                 raise NotADirectoryError(f"{path!r} is a file; read it with read_file")
-            with os.scandir(descriptor) as entries:
-                listed = sorted(map(_entry, entries))
-        more = len(listed) - MAX_ENTRIES
-        shown = listed[:MAX_ENTRIES] + ([f"… and {more} more"] if more > 0 else [])
-        return "\n".join(shown) or "(the folder is empty)"
+            names = os.listdir(descriptor)  # noqa: PTH208 - of a descriptor, not a path
+            shown = [_entry(name, descriptor) for name in heapq.nsmallest(MAX_ENTRIES, names)]
+        more = len(names) - MAX_ENTRIES
+        return "\n".join([*shown, f"… and {more} more"] if more > 0 else shown) or "(the folder is empty)"
 
     return [read_file, list_files]
 
@@ -79,7 +83,8 @@ def _opened(base: Path, path: str) -> Iterator[int]:
         descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
         try:
             for part in parts:
-                # Without waiting: opening a pipe would last until somebody writes to it.
+                _check_kind(os.stat(part, dir_fd=descriptor, follow_symlinks=False).st_mode, path)
+                # Without waiting: opening a pipe put there meanwhile would last until somebody writes to it.
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
                 inner = os.open(part, flags, dir_fd=descriptor)
                 os.close(descriptor)
@@ -97,25 +102,37 @@ def _inside(base: Path, path: str) -> Path:
     """Where the path leads, relative to `base`, with all links followed."""
     if "\0" in path:
         raise ValueError(f"{_short(path)} is no path: it holds a NUL character")
+    if len(path) > MAX_PATH_CHARS:
+        raise ValueError(f"{_short(path)} is no path: it has {len(path)} characters")
     if ".." in Path(path).parts:
         raise PermissionError(
             f"{_short(path)} is refused: '..' is not accepted; paths begin at the shared folder"
         )
     try:
         resolved = (base / path).resolve()
-    except (OSError, RuntimeError, ValueError) as error:
+    except RuntimeError:  # its text would tell where the folder is
+        raise ValueError(f"{_short(path)} is no path: its links lead back to themselves") from None
+    except (OSError, ValueError) as error:
         raise ValueError(f"{_short(path)} is no path: {getattr(error, 'strerror', None) or error}") from None
     if not resolved.is_relative_to(base):
         raise PermissionError(f"{_short(path)} is refused: it leads out of the shared folder")
     return resolved.relative_to(base)
 
 
+def _check_kind(mode: int, path: str) -> None:
+    """Refuse devices, pipes and sockets: opening one may already do something.
+
+    A link passes: opening refuses it.
+    """
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+        raise ValueError(f"{_short(path)} is not a regular file")
+
+
 def _lines(descriptor: int, path: str) -> list[str]:
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(f"{_short(path)} is a folder; list it with list_files")
-    if not stat.S_ISREG(mode):
-        raise ValueError(f"{_short(path)} is not a regular file")
+    _check_kind(mode, path)
     with os.fdopen(os.dup(descriptor), "rb") as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
@@ -145,15 +162,17 @@ def _cut(line: str) -> str:
     return f"{line[:MAX_LINE_CHARS]}… ({more} more characters)" if more > 0 else line
 
 
-def _entry(entry: os.DirEntry[str]) -> str:
-    name = entry.name if entry.name.isprintable() else repr(entry.name)
-    if entry.is_symlink():
-        return f"{name} (link)"
-    if entry.is_dir(follow_symlinks=False):
-        return f"{name}/"
-    if not entry.is_file(follow_symlinks=False):
-        return f"{name} (special)"
-    return f"{name} ({entry.stat(follow_symlinks=False).st_size})"
+def _entry(name: str, folder: int) -> str:
+    shown = name if name.isprintable() else repr(name)
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return f"{shown} (gone)"
+    if stat.S_ISLNK(found.st_mode):
+        return f"{shown} (link)"
+    if stat.S_ISDIR(found.st_mode):
+        return f"{shown}/"
+    return f"{shown} ({found.st_size})" if stat.S_ISREG(found.st_mode) else f"{shown} (special)"
 
 
 def _short(path: str) -> str:

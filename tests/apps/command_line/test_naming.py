@@ -93,7 +93,7 @@ def test_what_is_printed_to_go_on_can_be_pasted(fake_provider: Start, db: Path) 
     provider = fake_provider(script(calls(asks("Sure?")), says("Done."), calls(asks("Sure?"))))
     options = ("--base-url", provider.base_url, "--db", str(db))
     _, out, _ = turnflow("run", "Go.", "--thread", "[a] b", *options)
-    assert out == f"Answer with: turnflow run --thread '[a] b' --db '{db}' --answer …\n"
+    assert out == f"? Sure?\nAnswer with: turnflow run --thread '[a] b' --db '{db}' --answer …\n"
     _, out, _ = turnflow("run", "--last", "--answer", "yes", *options)
     assert out.splitlines()[-1] == "Done."
     _, out, _ = turnflow("chat", "--last", *options, given="Go.\n")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,9 @@ def test_pages(root: Path, tools: list[BaseTool]) -> None:
         ("docs", IsADirectoryError, "is a folder; list it with list_files"),
         ("", IsADirectoryError, "is a folder"),
         ("poem.txt/x", NotADirectoryError, "cannot be read"),
-        ("x" * 10_000, OSError, "File name too long"),
+        ("x" * 4000, OSError, "File name too long"),
+        ("x/" * 500_000, ValueError, "is no path: it has 1000000 characters"),
+        ("\ud800", ValueError, "is no path"),
         ("a\0b", ValueError, "NUL"),
     ],
 )
@@ -145,7 +148,7 @@ def test_links_inside_are_followed_and_loops_refused(root: Path, tools: list[Bas
     (root / "inner").symlink_to("docs")
     (root / "loop").symlink_to("loop")
     assert read(tools, "inner/notes.md") == "# 笔记"
-    with pytest.raises(REFUSALS):
+    with pytest.raises(REFUSALS, match=r"lead back to themselves|symbolic links|cannot be read"):
         read(tools, "loop")
 
 
@@ -172,20 +175,110 @@ def test_a_folder_swapped_for_a_link_after_the_check_gains_nothing(
         read(tools, "docs/secret.txt")
 
 
-def test_special_files_are_refused_without_waiting(root: Path, tools: list[BaseTool]) -> None:
+@pytest.mark.parametrize("swapped", ["file", "pipe"])
+def test_a_file_swapped_after_the_check_gains_nothing(
+    root: Path, tools: list[BaseTool], monkeypatch: pytest.MonkeyPatch, swapped: str
+) -> None:
+    real_open = os.open
+
+    def swap_and_open(path: str | Path, flags: int, *, dir_fd: int | None = None) -> int:
+        if path == "poem.txt":
+            (root / "poem.txt").unlink()
+            if swapped == "file":
+                (root / "poem.txt").symlink_to(root.parent / "secret.txt")
+            else:
+                os.mkfifo(root / "poem.txt")
+        return real_open(path, flags, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", swap_and_open)
+    with pytest.raises(REFUSALS, match=r"cannot be read|not a regular file"):
+        read(tools, "poem.txt")
+
+
+def test_special_files_are_refused_without_being_opened(
+    root: Path, tools: list[BaseTool], monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(root / "pipe")
+    opened: list[object] = []
+    real_open = os.open
+
+    def note_and_open(path: str | Path, flags: int, *, dir_fd: int | None = None) -> int:
+        opened.append(path)
+        return real_open(path, flags, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", note_and_open)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.path.relpath(root / "socket"))
-        with pytest.raises(OSError, match="cannot be read"):
-            read(tools, "socket")
-    with pytest.raises(ValueError, match="not a regular file"):
-        read(tools, "pipe")
+        for name in ("pipe", "socket", "pipe/x"):
+            for tool in tools:
+                with pytest.raises(REFUSALS, match="not a regular file"):
+                    tool.invoke({"path": name})
+    assert set(opened) == {root}
     assert "pipe (special)" in listing(tools)
 
 
 def test_a_device_is_refused() -> None:
     with pytest.raises(ValueError, match="not a regular file"):
         read(file_tools("/dev"), "zero")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "..\\secret.txt",
+        "..\\..\\secret.txt",
+        "C:\\secret.txt",
+        "\\\\host\\share\\secret.txt",
+        "․․/secret.txt",
+        "．．/secret.txt",
+        "..∕secret.txt",
+        "..%2fsecret.txt",
+        "%2e%2e/secret.txt",
+        "\u202e..\u200b/secret.txt",
+        "~/secret.txt",
+        "$HOME/secret.txt",
+        "file:///etc/passwd",
+        "poem.txt\n../secret.txt",
+    ],
+)
+def test_what_means_more_elsewhere_is_a_plain_name(tools: list[BaseTool], path: str) -> None:
+    for tool in tools:
+        with pytest.raises(FileNotFoundError) as raised:
+            tool.invoke({"path": path})
+        assert str(raised.value).isprintable()
+
+
+def test_a_name_that_means_more_elsewhere_can_be_read(root: Path, tools: list[BaseTool]) -> None:
+    (root / "..\\secret.txt").write_text("mine", encoding="utf-8")
+    assert read(tools, "..\\secret.txt") == "mine"
+
+
+def test_refusals_do_not_tell_where_the_folder_is(root: Path, tools: list[BaseTool]) -> None:
+    (root / "loop").symlink_to("loop")
+    (root / "out").symlink_to("/")
+    for path in ("loop", "loop/x", "out", "missing", "docs", "poem.txt/x", "..", "x" * 300, "a\0"):
+        with pytest.raises(REFUSALS) as raised:
+            read(tools, path)
+        assert str(root.parent) not in str(raised.value)
+
+
+def test_no_refusal_tells_what_is_outside(root: Path, tools: list[BaseTool]) -> None:
+    (root / "out").symlink_to(root.parent)
+    told = set()
+    for name in ("secret.txt", "nothing.txt", "secret.txt/x", "shared-not"):
+        for path in (f"out/{name}", f"{root.parent}/{name}"):
+            with pytest.raises(PermissionError) as raised:
+                read(tools, path)
+            told.add(str(raised.value).replace(repr(path), "…"))
+    assert told == {"… is refused: it leads out of the shared folder"}
+
+
+def test_a_long_path_takes_no_time(tools: list[BaseTool]) -> None:
+    started = time.thread_time()
+    for path in ("a/" * 1_000_000, "a/" * 2000, "/a" * 1_000_000, "./" * 1_000_000):
+        with pytest.raises(REFUSALS):
+            read(tools, path)
+    assert time.thread_time() - started < 2
 
 
 def test_binary_and_foreign_encodings_are_refused(root: Path, tools: list[BaseTool]) -> None:
@@ -207,6 +300,20 @@ def test_sizes_are_bounded(root: Path, tools: list[BaseTool]) -> None:
         read(tools, "huge")
     assert read(tools, "wide") == "x" * MAX_LINE_CHARS + "… (1 more characters)"
     assert listing(tools, "many").endswith("… and 2 more")
+
+
+def test_a_file_that_vanishes_while_it_is_listed_breaks_nothing(
+    root: Path, tools: list[BaseTool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_listdir = os.listdir
+
+    def list_and_remove(folder: int) -> list[str]:
+        names = real_listdir(folder)
+        (root / "poem.txt").unlink()
+        return names
+
+    monkeypatch.setattr(os, "listdir", list_and_remove)
+    assert listing(tools) == "docs/\npoem.txt (gone)"
 
 
 def test_descriptors_are_given_back(root: Path, tools: list[BaseTool]) -> None:
