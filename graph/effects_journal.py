@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langchain_core.messages import ToolMessage
+
+from turnflow.graph.state import BATCH, TRANSCRIPT
+
+State = Literal["new", "started", "waiting", "done"]
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
     """A call of a tool with effects, by the task that is about to run it.
 
-    Thread, namespace, batch and call tell it from all others.
+    Thread, namespace, batch, call and key tell it from all others.
 
     Attributes:
         thread_id: Its thread.
@@ -36,9 +40,9 @@ class Effect:
     checkpoint_id: str
 
     @property
-    def identity(self) -> tuple[str, str, str, str]:
+    def identity(self) -> tuple[str, str, str, str, str]:
         """What the call is known by."""
-        return self.thread_id, self.namespace, self.batch_id, self.call_id
+        return self.thread_id, self.namespace, self.batch_id, self.call_id, self.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +55,33 @@ class EffectFound:
             again from its top. `done`: it ran, and what its task wrote is stored.
         result: The stored message of a call that is done; None if it is no longer kept. Of one that was
             started, the message that says so, if there is one already.
+        report: What was said beside the message, as the batch holds it.
     """
 
-    state: Literal["new", "started", "waiting", "done"]
+    state: State
     result: ToolMessage | None = None
+    report: dict[str, Any] = field(default_factory=dict)
 
 
 NEW = EffectFound("new")
 STARTED = EffectFound("started")
 
 
-def result_among(values: Iterable[Any], call_id: str) -> ToolMessage | None:
-    """Find a call's tool message among what a task wrote to the transcript, each a message or a list."""
-    for value in values:
-        for message in value if isinstance(value, list) else [value]:
-            if isinstance(message, ToolMessage) and message.tool_call_id == call_id:
-                return message
-    return None
+def found_among(state: State, writes: Iterable[tuple[str, Any]], call_id: str) -> EffectFound:
+    """What is known of a call whose task wrote something.
+
+    Args:
+        state: What the journal says of it.
+        writes: Channel and value of each thing that the task wrote.
+        call_id: The call.
+    """
+    result: ToolMessage | None = None
+    report: dict[str, Any] = {}
+    for channel, value in writes:
+        if channel == TRANSCRIPT:
+            for message in value if isinstance(value, list) else [value]:
+                if isinstance(message, ToolMessage) and message.tool_call_id == call_id:
+                    result = message
+        elif channel == BATCH and isinstance(value, dict):
+            report = dict((value.get("calls") or {}).get(call_id) or {})
+    return EffectFound(state, result, report)

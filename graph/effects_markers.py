@@ -13,10 +13,9 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
 
-from turnflow.graph.effects_journal import NEW, STARTED, Effect, EffectFound, result_among
+from turnflow.graph.effects_journal import NEW, STARTED, Effect, EffectFound, found_among
 from turnflow.graph.flow import Body
 from turnflow.graph.runner import GraphCall
-from turnflow.graph.state import TRANSCRIPT
 
 Saver = BaseCheckpointSaver[Any]
 
@@ -57,8 +56,9 @@ def start_marked(
     for _ in range(MAX_STEPS):
         if saved is None:
             break
-        if markers := _markers_of(saved, effect.batch_id, effect.call_id):
-            found = _found(saved, markers) if markers[-1]["key"] == effect.key else None
+        markers = _markers_of(saved, effect.batch_id, effect.call_id)
+        if same := [marker for marker in markers if marker["key"] == effect.key]:
+            found = _found(saved, same)
             if found is not None and not (again and found is STARTED):
                 return found
             break
@@ -139,8 +139,7 @@ def _found(saved: CheckpointTuple, markers: list[dict[str, Any]]) -> EffectFound
     # An error stays beside what the task wrote when it ran once more.
     if all(channel in WRITES_IDX_MAP for channel, _ in writes):
         return STARTED
-    values = (value for channel, value in writes if channel == TRANSCRIPT)
-    return EffectFound("done", result_among(values, last["call_id"]))
+    return found_among("done", writes, last["call_id"])
 
 
 def _batch_id(saved: CheckpointTuple) -> Any:

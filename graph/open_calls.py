@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
@@ -35,9 +36,22 @@ CANCELLED = Closing("not_run_cancelled", "cancelled", "not_run_cancelled")
 """The turn was cancelled."""
 
 
+@dataclass(frozen=True)
+class Closed:
+    """What closes the open calls of a transcript.
+
+    Attributes:
+        messages: A result for each of them.
+        reports: What those that ran said beside their results, each with the `name` of its tool.
+    """
+
+    messages: list[ToolMessage]
+    reports: list[dict[str, Any]]
+
+
 def close_open_calls(
     messages: Sequence[AnyMessage], turn_id: str, closing: Closing, run: NodeRun
-) -> Body[list[ToolMessage]]:
+) -> Body[Closed]:
     """A result for each open call.
 
     LangGraph drops what the tasks of a superstep have written when new input comes before the superstep is
@@ -51,14 +65,15 @@ def close_open_calls(
         run: The node's run.
     """
     prompts = run.resources.prompts
-    closed: list[ToolMessage] = []
+    closed = Closed([], [])
     journal: dict[str | None, Mapping[str, EffectFound]] = {}
     for message_id, call in open_calls(messages):
         if message_id not in journal:
             journal[message_id] = yield FindEffects(run, batch_id=message_id or "")
         found = journal[message_id].get(call["id"] or "")
         if found and found.result is not None:
-            closed.append(found.result)
+            closed.messages.append(found.result)
+            closed.reports.append({**found.report, "name": call["name"]})
             continue
         if found:
             key = {"done": "lost", "started": "indeterminate"}.get(found.state, closing.unsure)
@@ -67,5 +82,6 @@ def close_open_calls(
         else:
             is_ours = (message_id or "").startswith(turn_id) and keeps_journal(run)
             key = closing.never_began if is_ours else closing.unsure
-        closed.append(result_message(turn_id, call["id"] or "", call["name"], prompts.text("result", key)))
+        text = prompts.text("result", key)
+        closed.messages.append(result_message(turn_id, call["id"] or "", call["name"], text))
     return closed

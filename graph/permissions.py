@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Self, get_args
@@ -239,7 +240,7 @@ class AskPermissions:
     def _decide(self, request: PermissionRequest) -> Permission:
         for policy in self._policies:
             with _FailClosed(policy) as asked:
-                said = policy(request)
+                said = policy(_own(request))
                 if inspect.isawaitable(said):
                     said = run_coroutine(_awaiting(said))
                 asked.answer = _read(said, policy)
@@ -250,13 +251,18 @@ class AskPermissions:
     async def _adecide(self, request: PermissionRequest) -> Permission:
         for policy in self._policies:
             with _FailClosed(policy) as asked:
-                said = policy(request)
+                said = policy(_own(request))
                 if inspect.isawaitable(said):
                     said = await said
                 asked.answer = _read(said, policy)
             if asked.answer is not None:
                 return asked.answer
         raise AssertionError("a chain ends with its default")
+
+
+def _own(request: PermissionRequest) -> PermissionRequest:
+    """The request with values of its own, so that what one policy does to them is hidden from the next."""
+    return replace(request, args=deepcopy(request.args), grants=deepcopy(dict(request.grants)))
 
 
 class _FailClosed:
@@ -272,7 +278,7 @@ class _FailClosed:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             return False
-        if not isinstance(error, Exception | asyncio.CancelledError):
+        if not isinstance(error, Exception | SystemExit | asyncio.CancelledError):
             return False
         name = policy_name(self._policy)
         logger.warning("permission policy %s failed; the call is denied", name, exc_info=error)
@@ -323,8 +329,8 @@ def needs_approval(declared: bool | Callable[[dict[str, Any]], bool], args: dict
     if not callable(declared):
         return declared
     try:
-        return bool(declared(args))
-    except Exception:
+        return bool(declared(deepcopy(args)))
+    except (Exception, SystemExit):
         logger.warning("needs_approval raised; the call needs approval", exc_info=True)
         return True
 

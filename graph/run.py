@@ -12,6 +12,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.serde.types import RESUME
 from langgraph.constants import START
 from langgraph.errors import is_invalid_resume
 from langgraph.pregel import Pregel
@@ -152,6 +153,8 @@ def _prepare(run: Runner, given: TurnInputLike | None) -> Body[TurnResult | None
     snapshot = yield run.state()
     if isinstance(given, Command):
         _check_resume(given, snapshot)
+        if run.checkpoint_id is not None:
+            yield from _check_unanswered(run, snapshot)
     elif given is None:
         _check_open(snapshot)
         interrupts = tuple(interrupt for task in snapshot.tasks for interrupt in task.interrupts)
@@ -218,6 +221,8 @@ def _check_open(snapshot: StateSnapshot) -> None:
 def _check_resume(command: Command[Any], snapshot: StateSnapshot) -> None:
     """Refuse an answer to a question that is not open: LangGraph would pass over it in silence."""
     waiting = [interrupt.id for task in snapshot.tasks for interrupt in task.interrupts]
+    if command.resume is None and command.update is None and not command.goto:
+        raise ValueError("the command has no answer; give Command(resume=...)")
     if not waiting:
         raise ValueError("no question is open in this thread; send a message instead of an answer")
     resume = command.resume
@@ -225,6 +230,21 @@ def _check_resume(command: Command[Any], snapshot: StateSnapshot) -> None:
         stale = [key for key in resume if key not in waiting]
         if stale:
             raise ValueError(f"question {stale[0]!r} is not open; open are: {', '.join(waiting)}")
+
+
+def _check_unanswered(run: Runner, snapshot: StateSnapshot) -> Body[None]:
+    """Refuse an answer at an old checkpoint that has one: LangGraph would take the old one in silence."""
+    newest: StateSnapshot = yield run.newest()
+    if newest.config["configurable"]["checkpoint_id"] == snapshot.config["configurable"]["checkpoint_id"]:
+        return
+    saved = yield run.saved(snapshot.config)
+    waiting = {task.id for task in snapshot.tasks if task.interrupts}
+    answered = {task_id for task_id, channel, _ in saved.pending_writes or () if channel == RESUME}
+    if waiting & answered:
+        raise ValueError(
+            f"the question at checkpoint {run.checkpoint_id!r} was answered; go on from the checkpoint "
+            "before it, to be asked anew"
+        )
 
 
 def _as_input(given: TurnInputLike | None) -> Any:

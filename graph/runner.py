@@ -69,6 +69,23 @@ class Runner:
         """The thread."""
         return self._config.get("configurable", {}).get("thread_id")
 
+    @property
+    def checkpoint_id(self) -> str | None:
+        """The checkpoint that is gone on from; None for the newest."""
+        return self._config.get("configurable", {}).get("checkpoint_id")
+
+    def newest(self) -> GraphCall:
+        """The thread's newest state, a `StateSnapshot`."""
+        given = self._config.get("configurable", {})
+        named = {key: value for key, value in given.items() if key != "checkpoint_id"}
+        config: RunnableConfig = {**self._config, "configurable": named}
+        return GraphCall(lambda: self._graph.get_state(config), lambda: self._graph.aget_state(config))
+
+    def saved(self, config: RunnableConfig) -> GraphCall:
+        """What the saver has of a checkpoint, a `CheckpointTuple`."""
+        saver: Any = self._graph.checkpointer
+        return GraphCall(lambda: saver.get_tuple(config), lambda: saver.aget_tuple(config))
+
     def state(self) -> GraphCall:
         """The thread's state, a `StateSnapshot`."""
         return GraphCall(
@@ -111,7 +128,9 @@ class Runner:
             if self._on_event is not None:
                 self._on_event(part["data"])
             return ran
-        return dict(part["data"]), tuple(part.get("interrupts") or ())
+        # LangGraph tells of each interrupt once: a later part comes without it.
+        known = {interrupt.id: interrupt for interrupt in (*ran[1], *(part.get("interrupts") or ()))}
+        return dict(part["data"]), tuple(known.values())
 
 
 def _cancelled(context: TurnContext | None) -> TurnContext:

@@ -10,17 +10,17 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from turnflow.graph.effects_journal import NEW, STARTED, Effect, EffectFound, result_among
+from turnflow.graph.effects_journal import NEW, STARTED, Effect, EffectFound, found_among
 from turnflow.graph.saver_boundary import Held, HeldWrites, Row
 from turnflow.graph.saver_connection import SaverConnection
-from turnflow.graph.state import TRANSCRIPT
+from turnflow.graph.state import BATCH, TRANSCRIPT
 
-_CALL = "thread_id = ? AND checkpoint_ns = ? AND batch_id = ? AND call_id = ?"
+_CALL = "thread_id = ? AND checkpoint_ns = ? AND batch_id = ? AND call_id = ? AND key = ?"
 
-_FIND = f"SELECT key, state, task_id, checkpoint_id FROM turnflow_effects WHERE {_CALL}"  # noqa: S608 (constants)
+_FIND = f"SELECT state, task_id, checkpoint_id FROM turnflow_effects WHERE {_CALL}"  # noqa: S608 (constants)
 
 _FIND_BATCH = """SELECT call_id, state, task_id, checkpoint_id FROM turnflow_effects
-WHERE thread_id = ? AND checkpoint_ns = ? AND batch_id = ?"""
+WHERE thread_id = ? AND checkpoint_ns = ? AND batch_id = ? ORDER BY started"""
 
 _START = """INSERT OR REPLACE INTO turnflow_effects
 (thread_id, checkpoint_ns, batch_id, call_id, key, name, state, task_id, checkpoint_id, started)
@@ -36,8 +36,8 @@ _WITHDRAW = (
 _HAS_CHECKPOINT = """SELECT 1 FROM checkpoints
 WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"""
 
-_WRITTEN = """SELECT type, value FROM writes WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?
-AND task_id = ? AND channel = ? ORDER BY idx"""
+_WRITTEN = """SELECT channel, type, value FROM writes WHERE thread_id = ? AND checkpoint_ns = ?
+AND checkpoint_id = ? AND task_id = ? AND channel IN (?, ?) ORDER BY idx"""
 
 
 class EffectStore(SqliteSaver):
@@ -67,8 +67,8 @@ class EffectStore(SqliteSaver):
         with self.lock, self.cursor() as cursor:
             self._store(effect.thread_id)
             found = cursor.execute(_FIND, effect.identity).fetchone()
-            if found is not None and found[0] == effect.key:
-                _, state, task_id, checkpoint_id = found
+            if found is not None:
+                state, task_id, checkpoint_id = found
                 if state == "done":
                     written = _written(cursor, effect.thread_id, effect.namespace, checkpoint_id, task_id)
                     return self._found(state, written, effect.call_id)
@@ -83,7 +83,6 @@ class EffectStore(SqliteSaver):
                 _START,
                 (
                     *effect.identity,
-                    effect.key,
                     effect.name,
                     effect.task_id,
                     effect.checkpoint_id,
@@ -112,7 +111,8 @@ class EffectStore(SqliteSaver):
         """
         self._store(thread_id)
         with self.cursor(transaction=False) as cursor:
-            rows = cursor.execute(_FIND_BATCH, (thread_id, namespace, batch_id)).fetchall()
+            found = cursor.execute(_FIND_BATCH, (thread_id, namespace, batch_id)).fetchall()
+            rows = list({row[0]: row for row in found}.values())  # of a call with several keys the last
             written = {
                 call_id: _written(cursor, thread_id, namespace, checkpoint_id, task_id)
                 for call_id, _, task_id, checkpoint_id in rows
@@ -154,13 +154,14 @@ class EffectStore(SqliteSaver):
                 self._forget(effect)
 
     def _found(self, state: Any, written: list[Row], call_id: str) -> EffectFound:
-        values = (self.serde.loads_typed((kind, value)) for kind, value in written)
-        return EffectFound(state, result_among(values, call_id))
+        loads = self.serde.loads_typed
+        writes = ((channel, loads((kind, value))) for channel, kind, value in written)
+        return found_among(state, writes, call_id)
 
 
 def _written(
     cursor: sqlite3.Cursor, thread_id: str, namespace: str, checkpoint_id: str, task_id: str
 ) -> list[Row]:
-    """Kind and bytes of what a task wrote to the transcript."""
-    place = (thread_id, namespace, checkpoint_id, task_id, TRANSCRIPT)
+    """Channel, kind and bytes of what a task wrote to the transcript and to the batch."""
+    place = (thread_id, namespace, checkpoint_id, task_id, TRANSCRIPT, BATCH)
     return cursor.execute(_WRITTEN, place).fetchall()

@@ -24,7 +24,7 @@ TABLES = {
     task_id TEXT NOT NULL,
     checkpoint_id TEXT NOT NULL,
     started REAL NOT NULL,
-    PRIMARY KEY (thread_id, checkpoint_ns, batch_id, call_id)
+    PRIMARY KEY (thread_id, checkpoint_ns, batch_id, call_id, key)
 ) WITHOUT ROWID""",
     "turnflow_results": """CREATE TABLE IF NOT EXISTS turnflow_results (
     thread_id TEXT NOT NULL,

@@ -18,6 +18,9 @@ LAYOUT = "turnflow/1"
 TRANSCRIPT = "messages"
 """The delta channel."""
 
+BATCH = "batch"
+"""The channel of a reply's calls."""
+
 RECORD = "turnflow_record"
 """The channel whose writes the saver moves to the record; no other graph has one of this name."""
 

@@ -16,6 +16,7 @@ from typing import Any
 import json_repair
 
 from turnflow.graph.shown import cut, shown
+from turnflow.graph.text import is_storable
 
 _MAX_DEPTH = 100
 """Brackets inside each other that are read: what checks and records arguments recurses."""
@@ -100,9 +101,12 @@ def _finite(digits: str) -> float:
 
 def _integer(digits: str) -> int:
     try:
-        return int(digits)
+        number = int(digits)
     except ValueError:
         raise ValueError(f"the number {cut(digits)} has too many digits") from None
+    if not is_storable(number):
+        raise ValueError(f"the number {cut(digits)} has more than 64 bits; write it as text")
+    return number
 
 
 def _refuse_lone_surrogates(value: Any) -> None:

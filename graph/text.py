@@ -29,9 +29,23 @@ def storable_json(value: Any) -> Any:
     return [storable_json(item) for item in value] if isinstance(value, list) else value
 
 
+def is_storable(number: int) -> bool:
+    """Whether a checkpoint can hold a whole number: msgpack has 64 bits for it."""
+    return -(2**63) <= number < 2**64
+
+
 def plain_json(value: Any) -> Any:
-    """The value as plain JSON; what JSON does not know becomes text."""
-    return json.loads(storable(json.dumps(value, ensure_ascii=False, default=str)))
+    """The value as plain JSON that can be stored; what JSON or a checkpoint does not know becomes text."""
+    text = storable(json.dumps(value, ensure_ascii=False, default=str))
+    return json.loads(text, parse_int=_integer_or_text, parse_constant=str)
+
+
+def _integer_or_text(digits: str) -> int | str:
+    try:
+        number = int(digits)
+    except ValueError:  # more digits than Python reads
+        return digits
+    return number if is_storable(number) else digits
 
 
 class SurrogateJoiner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from langchain_core.messages.tool import ToolOutputMixin
 from pydantic import BaseModel, ConfigDict, Field
@@ -34,8 +34,8 @@ class ToolPolicy(BaseModel):
     """Whether the tool may run beside others. If False, it runs alone, in the model's order."""
     max_result_chars: int | None = Field(default=None, ge=200)
     """Longest result text in characters; None takes `TurnSettings.max_result_chars`."""
-    aliases: tuple[str, ...] = ()
-    """Other names under which a model may call the tool."""
+    aliases: tuple[Annotated[str, Field(min_length=1, pattern=r"^\S(.*\S)?$")], ...] = ()
+    """Other names under which a model may call the tool, without white space around them."""
     min_rounds: Any = 0
     """Rounds that the tool needs; raises `TurnSettings.max_rounds`. What is no whole number counts as 0, so
     that a declaration that cannot be read breaks nothing."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from langchain_core.messages import AnyMessage
 
 from turnflow.graph.batch import NO_BATCH, batch_of, needs_fold, next_wave
 from turnflow.graph.decision import decide
@@ -13,6 +16,7 @@ from turnflow.graph.protocol import LabelProtocol
 from turnflow.graph.routes import ends
 from turnflow.graph.state import TurnState, merge_batch, merge_session
 from turnflow.graph.transcript import has_handles, merge_messages
+from turnflow.nodes.assemble_context.loading import loaded_by
 from turnflow.nodes.assemble_context.rounds import next_round
 from turnflow.nodes.assemble_context.take_in import take_in
 from turnflow.nodes.assemble_context.told import told
@@ -42,14 +46,17 @@ def _start(state: TurnState, run: NodeRun) -> Body[Update]:
     unavailable = resources.registry.unavailable(resources.context)
     rounds = max(resources.settings.max_rounds, resources.registry.without(unavailable).min_rounds())
     old = state.get("turn") or {}
-    yield from end_abandoned(state, run)
     turn = new_turn(messages, old, thread_id=run.thread_id, max_rounds=rounds)
-    turn |= {"unavailable": unavailable, **_loaded(state)}
+    yield from end_abandoned(state, run)
+    closed = yield from close_open_calls(messages, old.get("id", "before"), SUPERSEDED, run)
+    session = loaded_by(closed.reports)
+    turn |= {"unavailable": unavailable}
+    turn |= _loaded(merge_session(state.get("session"), session), [*messages, *closed.messages])
     run.emitter(turn).emit("turn.started", input_id=turn["input_id"])
     said = yield from run.hook("on_turn_start", turn)
-    closed = yield from close_open_calls(messages, old.get("id", "before"), SUPERSEDED, run)
     return {
-        **({"messages": closed} if closed else {}),
+        **({"messages": closed.messages} if closed.messages else {}),
+        **({"session": session} if session else {}),
         "turn": told(turn, "on_turn_start", said),
         "batch": NO_BATCH,
         "step": {},
@@ -70,12 +77,12 @@ def _join(state: TurnState, run: NodeRun) -> Body[Update]:
     return take_in(batch, state, run)
 
 
-def _loaded(state: TurnState) -> dict[str, Any]:
-    """What the thread has loaded, as far as it decides which tools a turn has."""
-    loaded = list((state.get("session") or {}).get("loaded", {}))
+def _loaded(session: dict[str, Any], messages: Sequence[AnyMessage]) -> dict[str, Any]:
+    """Fields of the turn: what of the thread decides which tools it has."""
+    loaded = list(session.get("loaded", {}))
     return {
         **({"loaded": loaded} if loaded else {}),
-        **({"has_handles": True} if has_handles(state.get("messages", [])) else {}),
+        **({"has_handles": True} if has_handles(messages) else {}),
     }
 
 

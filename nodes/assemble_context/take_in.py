@@ -12,6 +12,7 @@ from turnflow.graph.flow import NodeRun, Update
 from turnflow.graph.loop_guard import Circle, digest, watch
 from turnflow.graph.state import TurnState, merge_session
 from turnflow.graph.transcript import results_by_call
+from turnflow.nodes.assemble_context.loading import loaded_by
 from turnflow.nodes.assemble_context.told import told
 
 
@@ -25,7 +26,7 @@ def take_in(batch: Batch, state: TurnState, run: NodeRun) -> Update:
     emitter = run.emitter(turn)
     if fresh:
         emitter.emit("sources", sources=fresh)
-    session = _loaded(calls)
+    session = loaded_by(calls)
     if "loaded" in session:
         turn["loaded"] = list(merge_session(state.get("session"), session)["loaded"])
     turn, circle = _watched(turn, batch, state, run)
@@ -55,18 +56,6 @@ def _marks(calls: Sequence[BatchCall], turn: dict[str, Any]) -> dict[str, Any]:
     if any(call.get("handle") for call in calls):
         marks["has_handles"] = True
     return marks
-
-
-def _loaded(calls: Sequence[BatchCall]) -> dict[str, Any]:
-    """The change of the session that the results ask for."""
-    loaded: dict[str, Any] = {}
-    instructions: dict[str, Any] = {}
-    for call in calls:
-        loaded |= dict.fromkeys(call.get("load", ()), True) | dict.fromkeys(call.get("unload", ()))
-        if (text := call.get("instructions")) is not None:
-            instructions[call["name"]] = text or None
-    session = {"loaded": loaded, "instructions": instructions}
-    return {section: changes for section, changes in session.items() if changes}
 
 
 def _watched(

@@ -67,11 +67,20 @@ def add_usage(usage: Usage, chunk: BaseMessage) -> Usage:
     reported = getattr(chunk, "usage_metadata", None)
     if not reported:
         return usage
+    read, written = reported.get("input_token_details") or {}, reported.get("output_token_details") or {}
     return {
         **usage,
-        "input": usage["input"] + (reported.get("input_tokens") or 0),
-        "output": usage["output"] + (reported.get("output_tokens") or 0),
-        "cached": usage["cached"] + ((reported.get("input_token_details") or {}).get("cache_read") or 0),
-        "reasoning": usage["reasoning"]
-        + ((reported.get("output_token_details") or {}).get("reasoning") or 0),
+        "input": usage["input"] + _tokens(reported.get("input_tokens")),
+        "output": usage["output"] + _tokens(reported.get("output_tokens")),
+        "cached": usage["cached"] + _tokens(read.get("cache_read")),
+        "reasoning": usage["reasoning"] + _tokens(written.get("reasoning")),
     }
+
+
+_MOST_TOKENS = 10**12
+
+
+def _tokens(reported: Any) -> int:
+    """A number of tokens as a provider reports it; what cannot be one counts as none."""
+    is_number = isinstance(reported, int) and not isinstance(reported, bool)
+    return reported if is_number and 0 <= reported <= _MOST_TOKENS else 0

@@ -27,7 +27,7 @@ MAX_OPTIONS = 8
 class Question(BaseModel):
     """One question to the user."""
 
-    prompt: str = Field(min_length=1, description="The question.")
+    prompt: str = Field(min_length=1, pattern=r"\S", description="The question.")
     options: list[str] = Field(
         default_factory=list,
         max_length=MAX_OPTIONS,

@@ -108,7 +108,16 @@ def call_key(name: str, args: Mapping[str, Any]) -> str:
 
 
 def _identity(name: str, args: Mapping[str, Any]) -> str:
-    return json.dumps([name, args], sort_keys=True)
+    return json.dumps([name, _even(args)], sort_keys=True)
+
+
+def _even(value: Any) -> Any:
+    """The value with whole numbers written in one way: JSON knows no difference between 2 and 2.0."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _even(item) for key, item in value.items()}
+    return [_even(item) for item in value] if isinstance(value, list) else value
 
 
 def read_batch(
@@ -264,8 +273,9 @@ def _not_again(calls: Sequence[ReadCall], asked: Sequence[str], prompts: Prompts
     """Refuse what asks the user nothing but what was much the same before in this turn."""
     text, kept = prompts.text("result", "near_question"), []
     for call in calls:
-        before = [near_duplicate(remembered(prompt), asked) for prompt in call.prompts] if call.asks else []
-        if before and None not in before and not call.refusal:
+        is_question = call.asks and not call.refusal
+        before = [near_duplicate(remembered(prompt), asked) for prompt in call.prompts] if is_question else []
+        if before and None not in before:
             # However it is worded, for the loop guard it is the question that was asked first.
             identity = _identity(call.name, {"asked_before": before})
             kept.append(replace(call, refusal=text, identity=identity))

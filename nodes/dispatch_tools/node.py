@@ -66,7 +66,8 @@ def _run(call: BatchCall, turn: dict[str, Any], batch_id: str, run: NodeRun, emi
         return ask(call, emitter, run)
     registered = run.resources.registry.find(call["name"])
     if registered is None:  # it vanished between the reply and now
-        nearest = ", ".join(run.resources.registry.nearest(call["name"]))
+        offered = run.resources.tools_in(read_state(run.config)["turn"])
+        nearest = ", ".join(offered.nearest(call["name"]))
         text = run.resources.prompts.text("result", "unknown_tool", name=call["name"], nearest=nearest)
         return Ended("error", Rendered(text, ok=False))
     if isinstance(registered.tool, ReadResultTool):

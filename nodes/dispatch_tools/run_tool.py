@@ -16,7 +16,9 @@ from turnflow.graph.permissions import Permission, permitted
 from turnflow.graph.result_shelf import KeepResult
 from turnflow.graph.shown import cut
 from turnflow.graph.text import plain_json
+from turnflow.graph.tool_names import READ_RESULT
 from turnflow.graph.tool_registry import RegisteredTool
+from turnflow.nodes.dispatch_tools.batch import call_key
 from turnflow.nodes.dispatch_tools.ending import Ended
 from turnflow.nodes.dispatch_tools.execute import ToolEnd, ToolRun
 from turnflow.nodes.dispatch_tools.injection import inject
@@ -53,7 +55,7 @@ def run_tool(
                 batch_id=batch_id,
                 call_id=call["id"],
                 name=registered.name,
-                key=call.get("key", ""),
+                key=call_key(registered.name, call["args"]),
                 again=registered.policy.idempotent,
             )
             if found.state != "new":
@@ -98,7 +100,10 @@ def _known(found: EffectFound, run: NodeRun) -> Ended:
     prompts = run.resources.prompts
     if found.result is not None:
         is_ok = found.result.status != "error"
-        return Ended("ok" if is_ok else "error", Rendered(found.result.content, ok=is_ok))
+        rendered = Rendered(
+            found.result.content, ok=is_ok, artifact=found.result.artifact, report=found.report
+        )
+        return Ended("ok" if is_ok else "error", rendered)
     if found.state == "done":
         return Ended("indeterminate", Rendered(prompts.text("result", "lost"), ok=False))
     text = prompts.text("result", "indeterminate")
@@ -135,7 +140,7 @@ def _ended(
         rendered = render_failure(end.error, prompts)
     else:
         rendered = yield from _kept(end.value, registered, call, batch_id, run)
-    if call.get("edited"):
+    if call.get("edited") and not rendered.report.get("terminate"):  # else the user reads it
         rendered = replace(rendered, content=_noted(rendered.content, call, run))
     return Ended("ok" if rendered.ok else "error", rendered)
 
@@ -146,7 +151,8 @@ def _kept(
     """The value as the model reads it; where that is not all of it, the whole is kept for `read_result`."""
     settings, prompts = run.resources.settings, run.resources.prompts
     max_chars = registered.policy.max_result_chars or settings.max_result_chars
-    handle = result_handle(batch_id, call["id"]) if settings.read_results else None
+    has_reader = run.resources.registry.has_built_in(READ_RESULT)
+    handle = result_handle(batch_id, call["id"]) if has_reader else None
     rendered: Rendered = yield RenderResult(
         value,
         max_chars=max_chars,

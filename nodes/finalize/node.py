@@ -19,8 +19,8 @@ def finalize(state: TurnState, run: NodeRun) -> Body[Update]:
     outcome = make_outcome(
         turn, status, stop_reason(decision, turn), partial=partial, error=turn.get("error")
     )
-    messages: list[AnyMessage] = []
-    messages += yield from close_open_calls(state["messages"], turn["id"], CANCELLED, run)
+    closed = yield from close_open_calls(state["messages"], turn["id"], CANCELLED, run)
+    messages: list[AnyMessage] = [*closed.messages]
     emitter = run.emitter(turn)
     answer = reply
     if not reply.strip() or "call_id" in decision:

@@ -176,7 +176,8 @@ def _take(played: Played, part: Mapping[str, Any]) -> None:
         played.live.append(part["data"][0])
     else:
         played.values = dict(part["data"])
-        played.interrupts = tuple(part.get("interrupts") or ())
+        told = {i.id: i for i in (*played.interrupts, *(part.get("interrupts") or ()))}
+        played.interrupts = tuple(told.values())
 
 
 def check_plain(value: Any) -> None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tests.turns.scripted import Start, asks, call, calls, says, script
 from tests.turns.stage import Stage, add, echo
-from turnflow import PermissionPolicy, TurnContext, TurnHooks, run_turn
+from turnflow import PermissionPolicy, ToolOutput, TurnContext, TurnHooks, run_turn
 from turnflow.apps.fake_provider import FakeProvider
 
 RISKY = {"delete": {"needs_approval": True}}
@@ -258,3 +258,52 @@ def test_a_denied_call_cannot_be_reached_by_an_edit(
     played = stage.play(graph, answer(edit))
     assert "not allowed (deny_list)" in played.results()["c1"]
     assert deleter.deleted == []
+
+
+def test_an_answered_question_is_not_answered_again_at_an_old_checkpoint(
+    tmp_path: Path, fake_provider: Start
+) -> None:
+    stage, deleter = Stage("sync", "sqlite", tmp_path), Deleter()
+    graph = deleter.graph(stage, fake_provider(script(calls(delete("a")), says("Done."))))
+    run_turn(graph, "Go.", thread_id="t")
+    run_turn(graph, answer("approve"), thread_id="t")
+    config: Any = {"configurable": {"thread_id": "t"}}
+    old = next(s for s in graph.get_state_history(config) if s.interrupts)
+    with pytest.raises(ValueError, match="was answered; go on from the checkpoint before it"):
+        run_turn(graph, answer("reject"), config=old.config)
+    assert deleter.deleted == ["a"]
+    stage.close()
+
+
+def test_one_policy_cannot_hide_arguments_from_the_next(
+    stage: Stage, fake_provider: Start, deleter: Deleter
+) -> None:
+    def clears(request: Any) -> None:
+        request.args.clear()
+
+    def denies_root(request: Any) -> str | None:
+        return "deny" if request.args.get("path") == "/" else None
+
+    graph = deleter.graph(
+        stage,
+        fake_provider(script(calls(delete("/")), says("No."))),
+        policies={"delete": {"needs_approval": lambda args: bool(args.pop("path") and False)}},
+        permissions=[clears, denies_root],
+    )
+    assert "not allowed (denies_root)" in stage.play(graph, "Go.").results()["c1"]
+    assert deleter.deleted == []
+
+
+def test_a_changed_call_that_ends_the_turn_gives_its_own_answer(stage: Stage, fake_provider: Start) -> None:
+    def final(text: str) -> ToolOutput:
+        """Say the final word."""
+        return ToolOutput(text, terminate=True)
+
+    graph = stage.graph(
+        fake_provider(script(calls(call("final", text="x")))),
+        tools=[final],
+        policies={"final": {"needs_approval": True}},
+    )
+    stage.play(graph, "Go.")
+    edit = {"type": "edit", "edited_action": {"name": "final", "args": {"text": "y"}}}
+    assert stage.play(graph, answer(edit)).answer == "y"

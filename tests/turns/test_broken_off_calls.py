@@ -12,7 +12,7 @@ from langgraph.types import Command, interrupt
 
 from tests.turns.scripted import Start, call, calls, says, script
 from tests.turns.stage import Mode, Stage
-from turnflow import CancelToken, TurnContext, arun_turn, run_turn
+from turnflow import CancelToken, ToolOutput, TurnContext, arun_turn, run_turn
 from turnflow.apps.fake_provider import FakeProvider
 
 POLICIES: dict[str, Any] = {
@@ -274,3 +274,42 @@ async def cancelled_in_a_call(stage: Stage, fake_provider: Start) -> None:
     result = next(m for m in values["messages"] if m.type == "tool")
     assert "Whether it took effect is not known" in result.content
     assert values["outcome"]["status"] == "cancelled"
+
+
+def test_a_recorded_result_says_all_that_it_said(tmp_path: Path, fake_provider: Start) -> None:
+    stage = Stage("sync", "sqlite", tmp_path)
+
+    def final() -> ToolOutput:
+        """Say the final word."""
+        return ToolOutput("that is all", terminate=True, sources=["a book"])
+
+    graph = stage.graph(fake_provider(script(calls(call("final")))), tools=[final])
+    stage.play(graph, "Go.")
+    config: Any = {"configurable": {"thread_id": "t"}}
+    before = next(s for s in graph.get_state_history(config) if s.next == ("dispatch_tools",))
+    result = graph.invoke(None, before.config)
+    assert (result["answer"], result["outcome"]["sources"]) == ("that is all", ["a book"])
+    stage.close()
+
+
+def test_forks_with_other_arguments_run_each_once(tmp_path: Path, fake_provider: Start) -> None:
+    stage, ran = Stage("sync", "sqlite", tmp_path), []
+
+    def work(text: str) -> str:
+        """Do some work."""
+        ran.append(text)
+        return f"did {text}"
+
+    replies = [says("Done.") for _ in range(5)]
+    graph = stage.graph(fake_provider(script(calls(call("work", text="a")), *replies)), tools=[work])
+    stage.play(graph, "Go.")
+    config: Any = {"configurable": {"thread_id": "t"}}
+    before = next(s for s in graph.get_state_history(config) if s.next == ("dispatch_tools",))
+    batch = before.values["batch"]
+    for text in ("b", "a", "b", "a"):
+        changed = {"id": batch["id"], "calls": {"c1": {"args": {"text": text}}}}
+        fork = graph.update_state(before.config, {"batch": changed}, as_node="classify_label")
+        values = graph.invoke(None, fork)
+        assert next(m.content for m in values["messages"] if m.type == "tool") == f"did {text}"
+    assert ran == ["a", "b"]
+    stage.close()

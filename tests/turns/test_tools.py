@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -16,9 +17,17 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from tests.turns.scripted import Start, call, calls, says, script
-from tests.turns.stage import Played, Stage, add
-from turnflow import ToolOutput, ToolPolicy, TurnContext, TurnHooks, build_turn_graph
+from tests.turns.scripted import Start, asks, call, calls, says, script
+from tests.turns.stage import Mode, Played, Stage, add, echo
+from turnflow import (
+    ToolOutput,
+    ToolPolicy,
+    TurnContext,
+    TurnHooks,
+    arun_turn,
+    build_turn_graph,
+    run_turn,
+)
 
 
 def with_a_host_argument(_key: str) -> str:
@@ -462,3 +471,63 @@ def test_an_impossible_output_is_an_error_result(stage: Stage, fake_provider: St
     if "content" not in fields:
         assert "failed with TypeError" in played.results()["c1"]
     assert played.answer == "Done."
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["", "{}", "not json", '{"questions": "Q?"}', '{"questions": [{}]}', '{"questions": null}'],
+)
+def test_a_broken_question_breaks_no_turn(stage: Stage, fake_provider: Start, arguments: str) -> None:
+    broken = {"id": "c1", "name": "ask_user", "arguments": arguments}
+    played = stage.play(stage.graph(fake_provider(script(calls(broken), says("Sorry.")))), "Go.")
+    assert played.results()["c1"].startswith("The call was not run")
+    assert played.status == "finished"
+
+
+def test_a_blank_question_is_not_asked(stage: Stage, fake_provider: Start) -> None:
+    graph = stage.graph(fake_provider(script(calls(asks(" \n")), says("Sorry."))))
+    assert "questions[0].prompt" in stage.play(graph, "Go.").results()["c1"]
+
+
+@pytest.mark.parametrize("arguments", ['{"a": 18446744073709551616, "b": 1}', f'{{"x": -{2**63 + 1}}}'])
+def test_a_number_that_cannot_be_stored_is_refused(
+    stage: Stage, fake_provider: Start, arguments: str
+) -> None:
+    huge = {"id": "c1", "name": "add", "arguments": arguments}
+    played = stage.play(stage.graph(fake_provider(script(calls(huge), says("Sorry.")))), "Go.")
+    assert "more than 64 bits" in played.results()["c1"]
+
+
+def test_sources_that_cannot_be_stored_become_text(stage: Stage, fake_provider: Start) -> None:
+    def find() -> ToolOutput:
+        """Find something."""
+        return ToolOutput("found", sources=[{"id": 2**70, "score": float("nan")}])
+
+    assert one(stage, fake_provider, find).outcome["sources"] == [{"id": str(2**70), "score": "NaN"}]
+
+
+def test_numbers_that_are_equal_make_equal_calls(stage: Stage, fake_provider: Start) -> None:
+    batch = calls(call("add", "c1", a=1, b=2), call("add", "c2", a=1, b=2.0))
+    played = stage.play(stage.graph(fake_provider(script(batch, says("Three.")))), "Go.")
+    assert played.results() == {"c1": "3", "c2": "The same call as c1; its result stands there."}
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_interrupts_of_tools_reach_a_caller_who_hears_events(
+    tmp_path: Path, fake_provider: Start, mode: Mode
+) -> None:
+    stage = Stage(mode, "memory", tmp_path)
+
+    def sign(text: str) -> str:
+        """Have it signed."""
+        return str(interrupt(text))
+
+    batch = calls(call("sign", "c1", text="a"), call("echo", "c2", text="x"), call("sign", "c3", text="b"))
+    graph = stage.graph(fake_provider(script(batch)), tools=[sign, echo])
+    if mode == "sync":
+        result = run_turn(graph, "Go.", thread_id="t", on_event=lambda _: None)
+    else:
+        result = stage.run(arun_turn(graph, "Go.", thread_id="t", on_event=lambda _: None))
+    assert sorted(i.value for i in result.interrupts) == ["a", "b"]
+    assert result.status == "paused"
+    stage.close()
