@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test chat studio studio-check notebooks bench lint format types check fuzz clean
+.PHONY: help demo test crash-sweep chat studio studio-check notebooks bench lint format types check fuzz clean
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,9 @@ test: $(VENV)/.dev  ## All tests, then the turns on SQLite once more in LangGrap
 ifndef ARGS
 	LANGGRAPH_STRICT_MSGPACK=true $(BIN)/python -m pytest -n auto --dist worksteal tests/turns -k sqlite
 endif
+
+crash-sweep: $(VENV)/.dev  ## Turns with effects, killed at each of their points, a few minutes
+	$(BIN)/python -m tests.turns.crash_sweep $(ARGS)
 
 lint: $(VENV)/.dev  ## Style
 	$(BIN)/ruff check .

@@ -27,6 +27,8 @@ class BatchCall(TypedDict):
     """What the loop guard knows the call by (`graph/loop_guard.py`)."""
     approval: NotRequired[Literal["asked", "approved"]]
     """Whether a person is to be asked before it runs, or has been."""
+    tool: NotRequired[str]
+    """Fingerprint of the tool that a person is asked about."""
     reason: NotRequired[str]
     """Why a person is asked about it, if the permission policy says so."""
     policy: NotRequired[str]
@@ -39,7 +41,7 @@ class BatchCall(TypedDict):
     directives: NotRequired[list[str]]
     load: NotRequired[list[str]]
     unload: NotRequired[list[str]]
-    instructions: NotRequired[str | None]
+    instructions: NotRequired[str | dict[str, str] | None]
     handle: NotRequired[str]
     """Under which the whole result is kept, where it was too long (docs/results.md)."""
     unasked: NotRequired[list[str]]
@@ -104,9 +106,20 @@ def next_wave(batch: Batch) -> Sequence[BatchCall]:
     """What comes next: the calls of the lowest wave that is not done, or those that a person must approve."""
     if asked := awaiting_approval(batch):
         return asked
-    waiting = [call for call in batch["calls"].values() if not call["done"]]
+    waiting = waiting_calls(batch)
     first = min((call["wave"] for call in waiting), default=0)
     return [call for call in waiting if call["wave"] == first]
+
+
+def waiting_calls(batch: Batch) -> list[BatchCall]:
+    """The calls that are not done, in the model's order."""
+    return [call for call in batch["calls"].values() if not call["done"]]
+
+
+def calls_ahead(batch: Batch) -> list[str]:
+    """Ids of the calls that did not begin: those behind the next wave; all, where a person is asked first."""
+    begun = [] if awaiting_approval(batch) else [call["id"] for call in next_wave(batch)]
+    return [call["id"] for call in waiting_calls(batch) if call["id"] not in begun]
 
 
 def awaiting_approval(batch: Batch) -> Sequence[BatchCall]:
@@ -114,7 +127,7 @@ def awaiting_approval(batch: Batch) -> Sequence[BatchCall]:
     approval = batch.get("approval")
     if approval is None or approval["done"]:
         return []
-    waiting = [call for call in batch["calls"].values() if not call["done"]]
+    waiting = waiting_calls(batch)
     if any(call["wave"] < approval["wave"] for call in waiting):
         return []
     return [call for call in waiting if call.get("approval") == "asked"]

@@ -12,9 +12,10 @@ from pydantic import ConfigDict
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from turnflow.graph.cancel import CancelToken
-from turnflow.graph.permissions import as_permission_policy
+from turnflow.graph.permissions import PermissionPolicy, as_permission_policy
 from turnflow.graph.protocol import PROTOCOL_NAMES, as_protocol
 from turnflow.graph.settings import TurnSettings
+from turnflow.graph.tool_policy import ToolPolicy
 
 Hook = Callable[[dict[str, Any]], Any]
 """Takes a payload with `session_id`, `turn_id`, `round` and what the hook is about; may return a directive
@@ -86,7 +87,7 @@ class TurnContext:
     """Tools of this run, instead of those of the graph: a list, or a function without arguments that gives
     one, asked anew in each step of the turn."""
     policies: Annotated[Mapping[str, Any] | None, SkipJsonSchema()] = None
-    """`ToolPolicy` by tool name, added to those of the graph."""
+    """`ToolPolicy` by tool name; the fields that are set take the place of those that the graph has."""
     permissions: Annotated[Any, SkipJsonSchema()] = None
     """Permission policies of this run, instead of those of the graph (docs/permissions.md)."""
     hooks: Annotated[Any, SkipJsonSchema()] = None
@@ -104,6 +105,8 @@ class TurnContext:
         self._check_tables()
         if self.permissions is not None:
             as_permission_policy(self.permissions)
+            if not isinstance(self.permissions, PermissionPolicy) and not self.permissions:
+                raise ValueError("TurnContext.permissions is empty, which would allow all; leave it out")
         for name, kind in (("hooks", TurnHooks), ("cancel", CancelToken)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
@@ -121,6 +124,10 @@ class TurnContext:
             raise ValueError(f"TurnContext.behaviour is a name; for a file give Path({self.behaviour!r})")
 
     def _check_tables(self) -> None:
+        for name, policy in (self.policies or {}).items() if isinstance(self.policies, Mapping) else ():
+            if not isinstance(policy, ToolPolicy):
+                # A context may come as JSON from afar, and is not to take approvals away.
+                raise ValueError(f"TurnContext.policies[{name!r}] is a ToolPolicy, not {policy!r:.80}")
         for name in ("settings", "policies"):
             given = getattr(self, name)
             if not isinstance(given, Mapping) and (given is not None or name == "settings"):

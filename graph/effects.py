@@ -6,13 +6,13 @@ import asyncio
 import logging
 import threading
 import time
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from turnflow.graph.effects_journal import NEW, Effect, EffectFound
 from turnflow.graph.effects_markers import find_marked, start_marked, withdraw_marked
-from turnflow.graph.flow import Body, NodeRun, adrive, drive
+from turnflow.graph.flow import Body, NodeRun, TwoWays, adrive, drive
 from turnflow.graph.langgraph_access import durability_of, saver_of
-from turnflow.graph.runner import GraphCall
 from turnflow.graph.saver_effects import EffectStore
 
 __all__ = ["Effect", "EffectFound", "FindEffects", "StartEffect", "WithdrawEffect", "keeps_journal"]
@@ -26,9 +26,10 @@ PATIENCE = 5.0
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
-_unsaved: set[str] = set()
-"""Embedded graphs whose checkpoints did not come, by the names of the nodes that they are in. With
-`checkpointer=False` they have none; nothing in a task's configuration tells, and each call would wait."""
+_unsaved: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+"""Embedded graphs whose checkpoints did not come, by the saver and the names of the nodes that they are in:
+with `checkpointer=False` they have none; nothing in a task's configuration tells, and each call would
+wait."""
 
 
 class StartEffect:
@@ -70,7 +71,8 @@ class StartEffect:
                 "not what the tool did; use another durability, or declare the tool read_only"
             )
         names = _names(self._effect.namespace)
-        can_wait = not is_exit and names not in _unsaved
+        unsaved = _unsaved.setdefault(saver_of(self._run.config), set())
+        can_wait = not is_exit and names not in unsaved
         deadline = time.monotonic() + PATIENCE
         pause = _FIRST_PAUSE
         while True:
@@ -88,14 +90,14 @@ class StartEffect:
                 PATIENCE,
             )
             if names:
-                _unsaved.add(names)
+                unsaved.add(names)
         return found
 
     def _ask(self, effect: Effect, *, needs_checkpoint: bool) -> Body[EffectFound | None]:
         saver = saver_of(self._run.config)
         options = {"again": self._again, "needs_checkpoint": needs_checkpoint}
         if isinstance(saver, EffectStore):
-            found: EffectFound | None = yield GraphCall(
+            found: EffectFound | None = yield TwoWays(
                 lambda: saver.start_effect(effect, **options), lambda: saver.astart_effect(effect, **options)
             )
             return found
@@ -131,7 +133,7 @@ class FindEffects:
             return {}
         if isinstance(saver, EffectStore):
             asked = (thread_id, namespace, self._batch_id)
-            found: dict[str, EffectFound] = yield GraphCall(
+            found: dict[str, EffectFound] = yield TwoWays(
                 lambda: saver.find_effects(*asked), lambda: saver.afind_effects(*asked)
             )
             return found
@@ -214,8 +216,8 @@ def _unless_it_cannot(body: Body[T], saver: object, otherwise: T) -> Body[T]:
         return otherwise
 
 
-def _sleep(seconds: float) -> GraphCall:
-    return GraphCall(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
+def _sleep(seconds: float) -> TwoWays:
+    return TwoWays(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
 
 
 def _warn_once(text: str) -> None:

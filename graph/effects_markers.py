@@ -14,8 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
 
 from turnflow.graph.effects_journal import NEW, STARTED, Effect, EffectFound, found_among
-from turnflow.graph.flow import Body
-from turnflow.graph.runner import GraphCall
+from turnflow.graph.flow import Body, TwoWays
 
 Saver = BaseCheckpointSaver[Any]
 
@@ -163,17 +162,17 @@ def _parent(saver: Saver, place: Mapping[str, Any], saved: CheckpointTuple) -> B
     return parent
 
 
-def _get(saver: Saver, place: Mapping[str, Any]) -> GraphCall:
+def _get(saver: Saver, place: Mapping[str, Any]) -> TwoWays:
     config: RunnableConfig = {"configurable": dict(place)}
-    return GraphCall(lambda: saver.get_tuple(config), lambda: saver.aget_tuple(config))
+    return TwoWays(lambda: saver.get_tuple(config), lambda: saver.aget_tuple(config))
 
 
-def _put(saver: Saver, place: Mapping[str, Any], marker: dict[str, Any]) -> GraphCall:
+def _put(saver: Saver, place: Mapping[str, Any], marker: dict[str, Any]) -> TwoWays:
     """Write a marker. Savers keep a task's first write at each position, so each has a task of its own."""
     config: RunnableConfig = {"configurable": dict(place)}
     name = "|".join([place["checkpoint_id"], marker["batch_id"], marker["call_id"], str(marker["number"])])
     task_id = str(uuid5(NAMESPACE_OID, name))
     writes = [(MARKER, marker)]
-    return GraphCall(
+    return TwoWays(
         lambda: saver.put_writes(config, writes, task_id), lambda: saver.aput_writes(config, writes, task_id)
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -35,6 +36,22 @@ class Wait(Protocol):
 
     async def acall(self) -> Any:
         """Do it, awaiting."""
+
+
+@dataclass(frozen=True)
+class TwoWays:
+    """Something to wait for that has a blocking and an awaiting form."""
+
+    blocking: Callable[[], Any]
+    awaiting: Callable[[], Awaitable[Any]]
+
+    def call(self) -> Any:
+        """Do it, blocking."""
+        return self.blocking()
+
+    async def acall(self) -> Any:
+        """Do it, awaiting."""
+        return await self.awaiting()
 
 
 Update = dict[str, Any]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal, NamedTuple
-
-from typing_extensions import TypedDict
 
 NOTE_AT = 3
 FIRM_AT = 5
@@ -32,13 +29,9 @@ Level = Literal["note", "firm", "stop"]
 _LEVELS: tuple[Level, ...] = ("note", "firm", "stop")
 
 
-class WatchedRound(TypedDict):
-    """A round, as the window keeps it: plain JSON."""
-
-    id: str
-    """Equal for rounds of the same calls with the same results."""
-    calls: list[list[str]]
-    """Key and result of each call, in the order of the alphabet; those of old rounds are dropped."""
+WatchedRound = list[str]
+"""A round, as the window keeps it: a digest of each call with its result, and before them, where there are
+several, one of them all. Those of old rounds are dropped, but for the first."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +75,16 @@ def watch(window: Sequence[WatchedRound], new_entries: Sequence[Entry]) -> Watch
     """
     if not new_entries:
         return Watched(list(window))
-    calls = [list(entry) for entry in sorted({(key, result) for key, result in new_entries})]
-    newest: WatchedRound = {"id": digest(json.dumps(calls)), "calls": calls}
+    calls = sorted({digest(f"{key} {result}") for key, result in new_entries})
+    newest = calls if len(calls) == 1 else [digest(" ".join(calls)), *calls]
     rounds = _trimmed([*window, newest])
-    tail = _tail([each["id"] for each in rounds])
+    tail = _tail([each[0] for each in rounds])
     circles = [_circle(tail.times, tail.length), *_returning(rounds, tail)]
     return Watched(rounds, max(filter(None, circles), key=_weight, default=None))
+
+
+def _calls(watched: WatchedRound) -> list[str]:
+    return watched if len(watched) == 1 else watched[1:]
 
 
 def _trimmed(rounds: Sequence[WatchedRound]) -> list[WatchedRound]:
@@ -95,9 +92,9 @@ def _trimmed(rounds: Sequence[WatchedRound]) -> list[WatchedRound]:
     left = CALLS_KEPT
     kept: list[WatchedRound] = []
     for each in reversed(rounds[-ROUNDS_KEPT:]):
-        calls = each["calls"][-left:] if left else []
-        left -= len(calls)
-        kept.append({"id": each["id"], "calls": calls})
+        calls = each[1:][-left:] if left > 0 else []
+        left -= max(1, len(calls))
+        kept.append([each[0], *calls])
     return kept[::-1]
 
 
@@ -132,15 +129,18 @@ def _returning(rounds: Sequence[WatchedRound], tail: _Tail) -> Iterator[Circle |
     among the last calls, nobody is stopped: a test that is run after each change gives the same result many
     times.
     """
-    moves_on = _moves_on([tuple(call) for each in rounds for call in each["calls"]])
-    for call in rounds[-1]["calls"]:
-        places = [place for place, each in enumerate(rounds) if call in each["calls"]]
+    seen = [(place, call) for place, each in enumerate(rounds) for call in _calls(each)][-CALLS_KEPT:]
+    moves_on = _moves_on([call for _, call in seen])
+    for call in dict.fromkeys(_calls(rounds[-1])):
+        places = [place for place, other in seen if other == call]
+        if not places:
+            continue
         in_cycle = len(rounds) - places[0] <= tail.rounds and len(places) <= tail.times + 1
         if tail.times == 1 or not in_cycle:
             yield _circle(len(places), 0, moves_on=moves_on)
 
 
-def _moves_on(calls: Sequence[tuple[str, ...]]) -> bool:
+def _moves_on(calls: Sequence[str]) -> bool:
     """Whether one of the last calls is new, among those that are remembered."""
     return not set(calls[-RECENT_CALLS:]) <= set(calls[:-RECENT_CALLS])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,9 +50,14 @@ class Closed:
 
 
 def close_open_calls(
-    messages: Sequence[AnyMessage], turn_id: str, closing: Closing, run: NodeRun
+    messages: Sequence[AnyMessage],
+    turn: dict[str, Any],
+    closing: Closing,
+    run: NodeRun,
+    *,
+    never_began: Collection[str],
 ) -> Body[Closed]:
-    """A result for each open call.
+    """A result for each open call, on record under the turn that left it open.
 
     LangGraph drops what the tasks of a superstep have written when new input comes before the superstep is
     over. The journal of effects knows better: a call that ran gets its result, one that had begun is
@@ -60,11 +65,12 @@ def close_open_calls(
 
     Args:
         messages: The transcript.
-        turn_id: Id of the turn that left them open.
+        turn: The turn that left them open; empty where none is known.
         closing: Why.
         run: The node's run.
+        never_began: Ids of calls of which it is known that they did not begin.
     """
-    prompts = run.resources.prompts
+    prompts, turn_id, emitter = run.resources.prompts, turn.get("id", "before"), run.emitter(turn)
     closed = Closed([], [])
     journal: dict[str | None, Mapping[str, EffectFound]] = {}
     for message_id, call in open_calls(messages):
@@ -80,8 +86,10 @@ def close_open_calls(
         elif call["name"] == ASK_USER:
             key = closing.question
         else:
-            is_ours = (message_id or "").startswith(turn_id) and keeps_journal(run)
-            key = closing.never_began if is_ours else closing.unsure
+            is_sure = (message_id or "").startswith(turn_id) and keeps_journal(run)
+            key = closing.never_began if is_sure or call["id"] in never_began else closing.unsure
         text = prompts.text("result", key)
         closed.messages.append(result_message(turn_id, call["id"] or "", call["name"], text))
+        status = "indeterminate" if key in {"lost", "indeterminate"} else "cancelled"
+        emitter.record("tool.result", tool_call_id=call["id"], name=call["name"], status=status)
     return closed

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from turnflow.graph.batch import Batch, awaiting_approval, next_wave
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.outcome import make_outcome
-from turnflow.graph.shown import cut
+from turnflow.graph.shown import shown_json
 from turnflow.prompts import Prompts
 
 _MAX_ARGUMENTS = 500
@@ -55,5 +54,5 @@ def announce_pause(turn: dict[str, Any], pause: Pause, run: NodeRun) -> Body[Upd
 
 
 def _action(action: dict[str, Any], prompts: Prompts) -> str:
-    arguments = json.dumps(action["args"], ensure_ascii=False)
-    return prompts.text("pause", "action", name=action["name"], arguments=cut(arguments, _MAX_ARGUMENTS))
+    arguments = shown_json(action["args"], _MAX_ARGUMENTS)
+    return prompts.text("pause", "action", name=action["name"], arguments=arguments)

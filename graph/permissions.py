@@ -46,14 +46,14 @@ class PermissionRequest:
 
     Attributes:
         name: The tool's own name, never an alias.
-        args: What the tool would get from the model; a copy.
+        args: What the tool would get, the defaults of its schema filled in; a copy.
         tool_call_id: Id of the call.
         session_id: The thread's id, or what stands for it.
         turn_id: Id of the turn.
         user_id: `TurnContext.user_id`.
         read_only: What the tool's policy says.
         needs_approval: What the tool's policy says of these arguments.
-        grants: What a person allowed for the session, by tool name.
+        grants: What a person allowed of this tool for the session: `{name: {...}}`, or empty.
         uncertain: Whether an equal call of this turn was broken off, and it is not known if it took effect.
         context: The run's `TurnContext`.
     """

@@ -21,7 +21,7 @@ from turnflow.graph.protocol import Protocol, as_protocol
 from turnflow.graph.reply_form import TOOLS_REFUSED, ReplyForm, reply_form
 from turnflow.graph.settings import TurnSettings
 from turnflow.graph.tool_policy import ToolPolicy
-from turnflow.graph.tool_registry import ToolRegistry, hidden_tools
+from turnflow.graph.tool_registry import ToolRegistry, as_policy, hidden_tools
 from turnflow.prompts import Behaviour, Prompts
 
 ChatModel = BaseChatModel | Runnable[Any, Any]
@@ -37,6 +37,7 @@ class Registries:
     def __init__(self, builtin_tools: Callable[[TurnSettings], Sequence[BaseTool]]) -> None:
         self._builtin_tools = builtin_tools
         self._built: dict[tuple[Any, ...], tuple[Any, ToolRegistry]] = {}
+        self._merged: dict[tuple[int, int], tuple[Any, Any, ToolPolicy]] = {}
 
     def of(self, tools: Sequence[Tool], policies: Policies, settings: TurnSettings) -> ToolRegistry:
         """The registry of these tools and the built-in ones that they do not replace."""
@@ -55,6 +56,17 @@ class Registries:
             kept = ((list(tools), list(policies.values())), ToolRegistry([*tools, *built_in], policies))
             self._built = {**dict(list(self._built.items())[-self._KEPT + 1 :]), key: kept}
         return kept[1]
+
+    def merged(self, name: str, own: ToolPolicy | Mapping[str, Any], policy: ToolPolicy) -> ToolPolicy:
+        """A policy with the fields of another that are set over it; the same object for the same two."""
+        key = (id(own), id(policy))
+        kept = self._merged.get(key)
+        if kept is None:
+            changed = {field: getattr(policy, field) for field in policy.model_fields_set}
+            # Both are kept beside it: an id stands for an object only while it lives.
+            kept = (own, policy, as_policy(name, own).model_copy(update=changed))
+            self._merged = {**dict(list(self._merged.items())[-self._KEPT + 1 :]), key: kept}
+        return kept[2]
 
 
 @dataclass(frozen=True)
@@ -97,7 +109,7 @@ class TurnResources:
             self,
             model=context.model if context.model is not None else context.model_name or self.model,
             tools=tools,
-            policies={**self.policies, **(context.policies or {})},
+            policies={**self.policies, **self._overridden(context.policies or {})},
             permissions=self.permissions
             if context.permissions is None
             else as_permission_policy(context.permissions),
@@ -109,6 +121,15 @@ class TurnResources:
             instructions=self.instructions if context.instructions is None else context.instructions,
             context=context,
         )
+
+    def _overridden(self, policies: Mapping[str, ToolPolicy]) -> dict[str, ToolPolicy]:
+        """The policies of a context, over those that the graph has for the same tools."""
+        return {
+            name: self.registries.merged(name, self.policies[name], policy)
+            if name in self.policies
+            else policy
+            for name, policy in policies.items()
+        }
 
     @cached_property
     def registry(self) -> ToolRegistry:
@@ -213,7 +234,10 @@ def _tools_now(tools: Sequence[Tool] | Callable[[], Iterable[Tool]]) -> list[Too
     """
     if not callable(tools):
         return list(tools)
-    given = tools()
+    try:
+        given = tools()
+    except Exception as error:
+        raise ValueError(f"TurnContext.tools raised {type(error).__name__}: {error}") from error
     if isinstance(given, str | BaseTool | Mapping) or not isinstance(given, Iterable):
         raise ValueError(f"TurnContext.tools must give a list of tools, not {given!r:.80}")
     return list(given)

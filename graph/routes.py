@@ -106,9 +106,7 @@ def send_wave(state: RouteState) -> list[Send]:
     batch = batch_of(state)
     turn = {key: state["turn"][key] for key in ("id", "session_id", "round")}
     if awaiting_approval(batch):
-        waiting = [call for call in batch["calls"].values() if not call["done"]]
-        sent = {"approve": waiting, "wave": batch["approval"]["wave"]}
-        return [Send("dispatch_tools", {**sent, "turn": turn, "batch_id": batch["id"]})]
+        return [Send("dispatch_tools", {"approve": True, "turn": turn, "batch_id": batch["id"]})]
     return [
         Send("dispatch_tools", {"call": call, "turn": turn, "batch_id": batch["id"]})
         for call in next_wave(batch)

@@ -24,6 +24,7 @@ from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, adrive, drive
 from turnflow.graph.outcome import Outcome, TurnError, make_outcome
 from turnflow.graph.runner import OnEvent, Runner
+from turnflow.graph.shown import shown
 from turnflow.graph.text import storable
 from turnflow.graph.transcript import last_user_message
 
@@ -122,7 +123,8 @@ def _turn(run: Runner, given: TurnInputLike | None) -> Body[TurnResult]:
         raise
     except ValidationError as error:
         if is_invalid_resume(error):
-            raise ValueError(f"the answer does not fit the question: {_problems(error)}") from error
+            answer = shown(given.resume) if isinstance(given, Command) else ""
+            raise ValueError(f"the answer {answer} does not fit the question: {_problems(error)}") from error
         raise
     turn: dict[str, Any] = {}
     if interrupts and run.is_saved:
@@ -223,6 +225,11 @@ def _check_resume(command: Command[Any], snapshot: StateSnapshot) -> None:
     waiting = [interrupt.id for task in snapshot.tasks for interrupt in task.interrupts]
     if command.resume is None and command.update is None and not command.goto:
         raise ValueError("the command has no answer; give Command(resume=...)")
+    if not waiting and _has_open_turn(snapshot.values):
+        raise ValueError(
+            "no question is open at this point, though its turn is not over, as the state was changed; go on "
+            "with None, to be asked anew"
+        )
     if not waiting:
         raise ValueError("no question is open in this thread; send a message instead of an answer")
     resume = command.resume
@@ -273,5 +280,6 @@ def _config(
 
 def _problems(error: ValidationError) -> str:
     return "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()
+        ": ".join(filter(None, [".".join(map(str, problem["loc"])), problem["msg"]]))
+        for problem in error.errors()
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -13,6 +13,7 @@ from langgraph.types import Durability, Interrupt, StreamMode
 
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, as_context
+from turnflow.graph.flow import TwoWays
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -20,22 +21,6 @@ _MODES: tuple[StreamMode, ...] = ("custom", "values")
 
 Ran = tuple[dict[str, Any], tuple[Interrupt, ...]]
 """The output values and the open interrupts of a run."""
-
-
-@dataclass(frozen=True)
-class GraphCall:
-    """One call, in its two forms."""
-
-    blocking: Callable[[], Any]
-    awaiting: Callable[[], Awaitable[Any]]
-
-    def call(self) -> Any:
-        """Do it, blocking."""
-        return self.blocking()
-
-    async def acall(self) -> Any:
-        """Do it, awaiting."""
-        return await self.awaiting()
 
 
 class Runner:
@@ -74,36 +59,36 @@ class Runner:
         """The checkpoint that is gone on from; None for the newest."""
         return self._config.get("configurable", {}).get("checkpoint_id")
 
-    def newest(self) -> GraphCall:
+    def newest(self) -> TwoWays:
         """The thread's newest state, a `StateSnapshot`."""
         given = self._config.get("configurable", {})
         named = {key: value for key, value in given.items() if key != "checkpoint_id"}
         config: RunnableConfig = {**self._config, "configurable": named}
-        return GraphCall(lambda: self._graph.get_state(config), lambda: self._graph.aget_state(config))
+        return TwoWays(lambda: self._graph.get_state(config), lambda: self._graph.aget_state(config))
 
-    def saved(self, config: RunnableConfig) -> GraphCall:
+    def saved(self, config: RunnableConfig) -> TwoWays:
         """What the saver has of a checkpoint, a `CheckpointTuple`."""
         saver: Any = self._graph.checkpointer
-        return GraphCall(lambda: saver.get_tuple(config), lambda: saver.aget_tuple(config))
+        return TwoWays(lambda: saver.get_tuple(config), lambda: saver.aget_tuple(config))
 
-    def state(self) -> GraphCall:
+    def state(self) -> TwoWays:
         """The thread's state, a `StateSnapshot`."""
-        return GraphCall(
+        return TwoWays(
             lambda: self._graph.get_state(self._config), lambda: self._graph.aget_state(self._config)
         )
 
-    def update(self, values: dict[str, Any], *, as_node: str) -> GraphCall:
+    def update(self, values: dict[str, Any], *, as_node: str) -> TwoWays:
         """A change of the thread's state, as if a node had made it."""
-        return GraphCall(
+        return TwoWays(
             lambda: self._graph.update_state(self._config, values, as_node=as_node),
             lambda: self._graph.aupdate_state(self._config, values, as_node=as_node),
         )
 
-    def run(self, given: Any, *, cancelled: bool = False) -> GraphCall:
+    def run(self, given: Any, *, cancelled: bool = False) -> TwoWays:
         """A run; gives `Ran`. One under a token that is cancelled already tells nobody of its events."""
         options = {**self._options, "context": _cancelled(self._context) if cancelled else self._context}
         tells = self._on_event is not None and not cancelled
-        return GraphCall(lambda: self._run(given, options, tells), lambda: self._arun(given, options, tells))
+        return TwoWays(lambda: self._run(given, options, tells), lambda: self._arun(given, options, tells))
 
     def _run(self, given: Any, options: dict[str, Any], tells: bool) -> Ran:  # noqa: FBT001
         if not tells:

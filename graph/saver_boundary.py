@@ -134,7 +134,7 @@ class Boundary:
             runs = self._runs.setdefault(held.thread_id, {})
             run = runs.pop(held.namespace, None)
             if source == "input":
-                self._early.pop(held.thread_id, None)
+                self._forget_early(held)
             if source == "input" and START in following:
                 # The first step follows at once. It hands the input on and runs nobody's code.
                 runs[held.namespace] = _Run(held.id, costly=0, is_turn=False, is_precious=True)
@@ -235,6 +235,12 @@ class Boundary:
         with self._lock:
             for known in (self._held, self._runs, self._early):
                 known.pop(thread_id, None)
+
+    def _forget_early(self, held: HeldCheckpoint) -> None:
+        """Forget early writes of runs before this one. Its own may be there already; ids grow with time."""
+        early = {known for known in self._early.pop(held.thread_id, ()) if known > held.id}
+        if early:
+            self._early[held.thread_id] = early
 
     def _arrived(self, taken: Sequence[Held]) -> None:
         """Checkpoints whose early writes need not be remembered any more."""

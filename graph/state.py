@@ -44,10 +44,13 @@ def merge_batch(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[
 
 
 def merge_session(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
-    """Merge a change into what is kept with the thread, key by key in each section; None takes a key out."""
+    """Merge a change into what is kept with the thread, key by key in each section.
+
+    None takes a key out, or all of a section.
+    """
     merged = dict(old or {})
     for section, changes in (new or {}).items():
-        entries = {**merged.get(section, {}), **changes}
+        entries = {**merged.get(section, {}), **changes} if changes is not None else {}
         merged[section] = {key: value for key, value in entries.items() if value is not None}
     return merged
 

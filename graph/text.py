@@ -35,7 +35,21 @@ def is_storable(number: int) -> bool:
 
 
 def plain_json(value: Any) -> Any:
-    """The value as plain JSON that can be stored; what JSON or a checkpoint does not know becomes text."""
+    """Any value as plain JSON that can be stored; its type's name where it cannot be."""
+    try:
+        return storable_copy(value)
+    except Exception:  # noqa: BLE001 - a foreign value can raise anything when it is looked at
+        return f"({type(value).__name__})"
+
+
+def storable_copy(value: Any) -> Any:
+    """The value as plain JSON that can be stored; what JSON or a checkpoint does not know becomes text.
+
+    Raises:
+        TypeError: A key is no text, or the like.
+        ValueError: It holds itself.
+        RecursionError: It is nested too deeply.
+    """
     text = storable(json.dumps(value, ensure_ascii=False, default=str))
     return json.loads(text, parse_int=_integer_or_text, parse_constant=str)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from langchain_core.messages.tool import ToolOutputMixin
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 ReviewDecision = Literal["approve", "edit", "reject", "respond"]
 """What a person may decide about a call that needs approval (docs/permissions.md)."""
@@ -44,6 +45,20 @@ class ToolPolicy(BaseModel):
     deferred: bool = False
     """Whether the tool is offered only once it was loaded: by the built-in `search_tools`, or by another tool
     (`ToolOutput.load`)."""
+    searchable: bool = True
+    """Whether `search_tools` finds it, where it is deferred."""
+
+    @field_validator("needs_approval")
+    @classmethod
+    def _is_plain(cls, value: object) -> object:
+        """Refuse a coroutine function.
+
+        Raises:
+            ValueError: It is one.
+        """
+        if inspect.iscoroutinefunction(value):
+            raise ValueError("a plain function, not a coroutine function; a permission policy may be one")
+        return value
 
 
 @dataclass(frozen=True)
@@ -58,7 +73,8 @@ class ToolOutput(ToolOutputMixin):
         load: Names of deferred tools that are offered from the next request on, in this thread.
         unload: Names of deferred tools that are no longer offered.
         instructions: Text for the system prompt from the next request on, in this thread, under the tool's
-            name; "" takes it out again. It is obeyed: never put text from outside into it.
+            name, or a dict of texts under keys of their own; "" takes one out again. It is obeyed: never put
+            text from outside into it.
     """
 
     content: Any
@@ -67,4 +83,4 @@ class ToolOutput(ToolOutputMixin):
     terminate: bool = False
     load: Sequence[str] = ()
     unload: Sequence[str] = ()
-    instructions: str | None = None
+    instructions: str | Mapping[str, str] | None = None

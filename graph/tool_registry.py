@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_type_hints
@@ -13,11 +15,12 @@ from typing import Any, get_type_hints
 from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as make_tool
 from langchain_core.tools.base import get_all_basemodel_annotations
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from turnflow.graph.builtin_tool import BuiltinTool
-from turnflow.graph.json_schema import check_schema
+from turnflow.graph.loop_guard import digest
+from turnflow.graph.shown import shown
+from turnflow.graph.tool_definition import definition_of
 from turnflow.graph.tool_names import READ_RESULT, SEARCH_TOOLS, is_tool_name
 from turnflow.graph.tool_policy import ToolPolicy
 
@@ -37,6 +40,21 @@ class RegisteredTool:
     def name(self) -> str:
         """The name that the model calls."""
         return self.tool.name
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of name, description and schema: a tool that has another one is another tool."""
+        return digest(json.dumps(self.definition, sort_keys=True, default=str))
+
+    def with_defaults(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments with the defaults that the schema names, as the tool will fill them in."""
+        properties = self.parameters.get("properties") or {}
+        defaults = {
+            name: deepcopy(part["default"])
+            for name, part in properties.items()
+            if isinstance(part, dict) and "default" in part and name not in args
+        }
+        return {**args, **defaults}
 
     @cached_property
     def host_only(self) -> frozenset[str]:
@@ -82,7 +100,7 @@ class ToolRegistry:
     ) -> None:
         self._by_name: dict[str, RegisteredTool] = {}
         self._canonical: dict[str, str] = {}
-        given = {name: ToolPolicy.model_validate(policy) for name, policy in (policies or {}).items()}
+        given = {name: as_policy(name, policy) for name, policy in (policies or {}).items()}
         for item in tools:
             self._register(item, given)
 
@@ -92,12 +110,11 @@ class ToolRegistry:
             raise ValueError(
                 f"tool {tool.name!r}: a name has 1 to 64 letters, digits, '_' or '-'; name it so"
             )
-        if not (tool.description or "").strip():
-            raise ValueError(f"tool {tool.name!r} has no description; the model chooses by it")
         policy = policies.get(tool.name, ToolPolicy())
-        registered = RegisteredTool(tool, policy, convert_to_openai_tool(tool))
+        if isinstance(tool, BuiltinTool) and policy.needs_approval:
+            raise ValueError(f"policies[{tool.name!r}]: a built-in tool needs no approval; leave it out")
         try:
-            check_schema(registered.parameters)
+            registered = RegisteredTool(tool, policy, definition_of(tool))
         except ValueError as error:
             raise ValueError(f"tool {tool.name!r}: {error}") from error
         if hidden := _hidden_arguments(registered):
@@ -158,6 +175,10 @@ class ToolRegistry:
         """Names of the tools that are offered only once they were loaded."""
         return frozenset(t.name for t in self if t.policy.deferred)
 
+    def searchable(self, unavailable: Collection[str]) -> list[RegisteredTool]:
+        """The deferred tools that `search_tools` may find, but for those that do not exist in this turn."""
+        return [t for t in self if t.policy.deferred and t.policy.searchable and t.name not in unavailable]
+
     def has_built_in(self, name: str) -> bool:
         """Whether the tool of this name is turnflow's own."""
         registered = self._by_name.get(name)
@@ -166,6 +187,26 @@ class ToolRegistry:
     def min_rounds(self) -> int:
         """The largest number of rounds that a tool declares; an unreadable declaration counts as 0."""
         return max((declared_rounds(t.policy.min_rounds) for t in self), default=0)
+
+
+def as_policy(name: str, given: object) -> ToolPolicy:
+    """A tool's policy, given as such or as a dict of its fields.
+
+    Raises:
+        ValueError: It is neither, or a field is wrong; the text names tool, field and value.
+    """
+    try:
+        return ToolPolicy.model_validate(given)
+    except ValidationError as error:
+        said = "; ".join(
+            ": ".join(filter(None, [".".join(map(str, problem["loc"])), problem["msg"]]))
+            for problem in error.errors()
+        )
+        fields = ", ".join(ToolPolicy.model_fields)
+        raise ValueError(
+            f"policies[{name!r}] is a ToolPolicy or a dict of its fields: {said} (given {shown(given)}; the "
+            f"fields are: {fields})"
+        ) from None
 
 
 def hidden_tools(
@@ -183,7 +224,8 @@ def hidden_tools(
     hidden = {*unavailable, *waiting}
     if not has_handles and registry.has_built_in(READ_RESULT):
         hidden.add(READ_RESULT)
-    if not waiting and registry.has_built_in(SEARCH_TOOLS):
+    may_find = any(t.name in waiting for t in registry.searchable(unavailable))
+    if not may_find and registry.has_built_in(SEARCH_TOOLS):
         hidden.add(SEARCH_TOOLS)
     return hidden
 

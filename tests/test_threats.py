@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import InjectedToolCallId, tool
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, tool
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -23,7 +23,7 @@ from langgraph.types import Command
 
 from tests.turns.scripted import Start, call, calls, says, script
 from tests.turns.stage import Mode, Stage, add, echo
-from turnflow import ToolPolicy
+from turnflow import ToolPolicy, build_turn_graph
 from turnflow.apps.example_tools import sqlite_policy, sqlite_query_tool
 from turnflow.graph.permissions import PermissionPolicy
 
@@ -350,25 +350,101 @@ WHOLE = {"chunk": "whole", "call_style": ["together"]}
 def test_large_arguments_cost_little(stage: Stage, fake_provider: Start, arguments: str, told: str) -> None:
     asked = [{"id": "c1", "name": "echo", "arguments": arguments}]
     reply = {"reply": {"tool_calls": asked}, "stream": WHOLE}
-    started = time.monotonic()
+    started = time.process_time()
     played = stage.play(stage.graph(fake_provider(script(reply, says("Done.")))), "Go.")
-    assert time.monotonic() - started < SECONDS
+    assert time.process_time() - started < SECONDS
     assert re.search(told, played.results()["c1"])
     assert len(played.results()["c1"]) < 20_000
     assert played.answer == "Done."
 
 
-def test_ten_thousand_calls_in_a_reply_cost_little(fake_provider: Start, tmp_path: Path) -> None:
-    reply = {**calls(*(call("add", f"c{n}", a=n, b=0) for n in range(10_000))), "stream": WHOLE}
+def test_thousands_of_calls_in_a_reply_cost_little(fake_provider: Start, tmp_path: Path) -> None:
+    reply = {**calls(*(call("add", f"c{n}", a=n, b=0) for n in range(5_000))), "stream": WHOLE}
     stage = Stage("sync", "sqlite", tmp_path)
-    started = time.monotonic()
+    started = time.process_time()
     played = stage.play(stage.graph(fake_provider(script(reply, says("Done.")))), "Go.")
-    assert time.monotonic() - started < SECONDS
+    assert time.process_time() - started < SECONDS
     stage.close()
     results = played.results()
-    assert len(results) == 10_000
-    assert sum(text.startswith("Not run, limit") for text in results.values()) == 10_000 - 32
+    assert len(results) == 5_000
+    assert sum(text.startswith("Not run, limit") for text in results.values()) == 5_000 - 32
     assert played.outcome["tool_calls"] == 32
+
+
+def foreign(schema: dict[str, Any]) -> BaseTool:
+    """A tool with a schema that is not the host's, as of an MCP server."""
+
+    async def collect(**arguments: Any) -> str:
+        return f"collected {len(arguments['of'])}"
+
+    return StructuredTool(name="collect", description="Collect.", args_schema=schema, coroutine=collect)
+
+
+def collecting(**schema: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"of": schema}, "required": ["of"]}
+
+
+DOUBLED: dict[str, Any] = {
+    f"n{n}": {"anyOf": [{"$dynamicRef": f"#/x-parts/n{n + 1}"}] * 2} for n in range(60)
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "of", "told"),
+    [
+        (collecting(uniqueItems=True), [{"key": n} for n in range(50_000)], "collected 50000"),
+        (collecting(pattern="^(a+)+$"), "a" * 60 + "!", "does not match"),
+        (collecting(pattern=r"^(?!b)(a+)+\1$"), "a" * 60 + "!", "collected 61"),
+        (
+            collecting(patternProperties={"^(a+)+$": {}}, additionalProperties=False),
+            {"a" * 60 + "!": 1},
+            "known",
+        ),
+        (collecting(propertyNames={"pattern": "^(a|a)*$"}), {"a" * 60 + "!": 1}, "does not match"),
+        (collecting(items={"enum": list(range(5000))}), list(range(5000)) * 10, "collected 50000"),
+        (collecting(allOf=[{"type": "object"}] * 1000), [{"key": n} for n in range(50_000)], "not of type"),
+        (
+            {
+                **collecting(**{"$dynamicRef": "#/x-parts/n0"}),
+                "x-parts": {**DOUBLED, "n60": {"type": "null"}},
+            },
+            "x",
+            "takes too long",
+        ),
+    ],
+    ids=["set", "pattern", "look-around", "names", "all names", "choices", "large", "alternatives"],
+)
+def test_a_schema_does_not_make_checking_cost_much(
+    stage: Stage, fake_provider: Start, schema: dict[str, Any], of: Any, told: str
+) -> None:
+    asked = [{"id": "c1", "name": "collect", "arguments": json.dumps({"of": of})}]
+    reply = {"reply": {"tool_calls": asked}, "stream": WHOLE}
+    started = time.monotonic()
+    played = stage.play(
+        stage.graph(fake_provider(script(reply, says("Done."))), tools=[foreign(schema)]), "Go."
+    )
+    assert time.monotonic() - started < SECONDS
+    assert told in played.results()["c1"]
+    assert played.answer == "Done."
+
+
+def test_a_schema_that_grows_without_bound_is_refused_at_once() -> None:
+    parts: dict[str, Any] = {f"n{n}": {"allOf": [{"$ref": f"#/$defs/n{n + 1}"}] * 2} for n in range(25)}
+    schema = {**collecting(**{"$ref": "#/$defs/n0"}), "$defs": {**parts, "n25": {"type": "string"}}}
+    started = time.monotonic()
+    with pytest.raises(ValueError, match="tool 'collect': its schema has more than 10000 parts"):
+        build_turn_graph("x", [foreign(schema)])
+    assert time.monotonic() - started < SECONDS
+
+
+def test_a_description_of_megabytes_is_refused_at_once() -> None:
+    long = foreign(collecting(type="string"))
+    long.description = "x" * 5_000_000
+    with pytest.raises(ValueError, match="tool 'collect': its description has 5000000 characters"):
+        build_turn_graph("x", [long])
+    described = collecting(type="string", description="x" * 5_000_000)
+    with pytest.raises(ValueError, match="tool 'collect': its schema has 5000099 characters"):
+        build_turn_graph("x", [foreign(described)])
 
 
 def test_a_result_of_fifty_megabytes_costs_little(stage: Stage, fake_provider: Start) -> None:
@@ -377,9 +453,9 @@ def test_a_result_of_fifty_megabytes_costs_little(stage: Stage, fake_provider: S
         return "x" * 50_000_000
 
     provider = fake_provider(script(calls(call("book")), says("Done.")))
-    started = time.monotonic()
+    started = time.process_time()
     played = stage.play(stage.graph(provider, tools=[book, add]), "Go.")
-    assert time.monotonic() - started < SECONDS
+    assert time.process_time() - started < SECONDS
     assert len(played.results()["c1"]) < 20_000
     assert len(json.dumps(provider.requests[1])) < 40_000
     assert played.answer == "Done."

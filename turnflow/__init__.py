@@ -3,6 +3,7 @@
 from turnflow.graph.build import TurnGraph, build_turn_graph
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, TurnHooks
+from turnflow.graph.effects import EffectFound
 from turnflow.graph.label_grammar import classify_label
 from turnflow.graph.outcome import Outcome, TurnError
 from turnflow.graph.permissions import (
@@ -13,8 +14,10 @@ from turnflow.graph.permissions import (
     Permission,
     PermissionPolicy,
     PermissionRequest,
+    Policy,
     SessionGrants,
     ToolRisk,
+    Verdict,
     current_permission,
 )
 from turnflow.graph.profile import ProviderProfile
@@ -32,6 +35,7 @@ __all__ = [
     "CancelToken",
     "Default",
     "DenyList",
+    "EffectFound",
     "JsonProtocol",
     "LabelProtocol",
     "OpenAICompatibleChat",
@@ -40,6 +44,7 @@ __all__ = [
     "PermissionPolicy",
     "PermissionRequest",
     "PlanInput",
+    "Policy",
     "ProviderProfile",
     "ReplyReader",
     "SaverError",
@@ -54,6 +59,7 @@ __all__ = [
     "TurnResult",
     "TurnSaver",
     "TurnSettings",
+    "Verdict",
     "arun_turn",
     "build_turn_graph",
     "classify_label",

@@ -7,11 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from turnflow.apps.command_line.plain import plain, visible
 
-MAX_SHOWN = 4000
-"""Characters of a call's arguments that are shown before somebody asks for all of them."""
+MAX_SHOWN = 2000
+MAX_LINES = 20
+"""Characters and lines of a call's arguments that are shown before somebody asks for all of them."""
+
+_FIRST_LINES, _LAST_LINES = 3, 2
+"""Of what the tool says of itself, and behind that why somebody is asked."""
+_MAX_LINE = 300
 
 _ANY = ("approve", "edit", "reject", "respond")
 _KEYS = {
@@ -28,7 +34,7 @@ _KEYS = {
     "v": "view",
 }
 _CHOICES = {
-    "approve": ["y yes", "a yes, for the whole session"],
+    "approve": ["y yes", "a yes, and to all later calls of {name} in this thread, whatever their arguments"],
     "reject": ["n no (a reason may follow)"],
     "edit": ["e edit the arguments"],
     "respond": ["r answer in its place (the text may follow)"],
@@ -39,7 +45,19 @@ Decision = dict[str, Any]
 
 def is_approval(value: object) -> bool:
     """Whether an interrupt asks for decisions about calls."""
-    return isinstance(value, Mapping) and value.get("type") == "approval"
+    if not isinstance(value, Mapping) or value.get("type") != "approval":
+        return False
+    requests = value.get("action_requests")
+    return isinstance(requests, list) and bool(requests) and all(map(_is_request, requests))
+
+
+def _is_request(request: object) -> bool:
+    return (
+        isinstance(request, Mapping)
+        and isinstance(request.get("name"), str)
+        and isinstance(request.get("args"), Mapping)
+        and isinstance(request.get("description", ""), str)
+    )
 
 
 def ask_approvals(console: Console, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,39 +86,63 @@ def allowed_for(value: Mapping[str, Any], place: int) -> Sequence[str]:
 
 
 def show_requests(console: Console, value: Mapping[str, Any]) -> None:
-    """Show the calls of an approval that nobody is asked about here."""
+    """Show the calls of an approval that nobody is asked about here, their arguments whole."""
     requests = value["action_requests"]
     for place, request in enumerate(requests):
-        _show(console, request, f"{place + 1} of {len(requests)}")
+        _show(console, request, f"{place + 1} of {len(requests)}", _arguments(request["args"]))
 
 
-def _show(console: Console, request: Mapping[str, Any], place: str) -> str:
-    """Show a call; gives the part of its arguments that is not shown, for there is much of it."""
+def _show(console: Console, request: Mapping[str, Any], place: str, arguments: str) -> None:
+    """Show a call: first what is said of it, which may be long, and last what would run."""
+    for line in _about(request):
+        console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+    _print_title(console, request, place)
+    console.print(arguments, markup=False, soft_wrap=True)
+
+
+def _print_title(console: Console, request: Mapping[str, Any], place: str) -> None:
     title = f"? May this be done? ({place}) {visible(request['name'])}"
     console.print(title, style="bold yellow", markup=False, soft_wrap=True)
-    for line in request.get("description", "").partition("\n\n")[2].splitlines():
-        console.print(f"  {visible(line)}", style="dim", markup=False, soft_wrap=True)
-    shown = _arguments(request["args"])
-    console.print(shown[:MAX_SHOWN], markup=False, soft_wrap=True)
-    rest = shown[MAX_SHOWN:]
-    if rest:
-        text = f"  … {len(rest)} more characters are not shown"
-        console.print(text, style="bold red", markup=False, soft_wrap=True)
-    return rest
+
+
+def _about(request: Mapping[str, Any]) -> list[str]:
+    """The first and the last lines of a call's description, without the call itself."""
+    lines = [
+        line for line in request.get("description", "").partition("\n\n")[2].splitlines() if line.strip()
+    ]
+    left_out = len(lines) - _FIRST_LINES - _LAST_LINES
+    if left_out > 0:
+        lines[_FIRST_LINES:-_LAST_LINES] = [f"… ({left_out} more lines)"]
+    return [visible(line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}…") for line in lines]
+
+
+def _parted(arguments: str) -> tuple[str, str]:
+    """What is shown of arguments at once, and the rest."""
+    shown = "\n".join(arguments.split("\n", MAX_LINES)[:MAX_LINES])[:MAX_SHOWN]
+    return shown, arguments[len(shown) :].removeprefix("\n")
 
 
 def _ask(console: Console, request: Mapping[str, Any], allowed: Sequence[str], place: str) -> Decision:
-    rest = _show(console, request, place)
-    choices = [text for kind in allowed for text in _CHOICES[kind]] + (["v view the rest"] if rest else [])
-    prompt = f"  {', '.join(choices)}: "
+    shown, rest = _parted(_arguments(request["args"]))
+    _show(console, request, place, shown)
+    unseen = rest
+    if unseen:
+        text = f"  … {len(unseen)} more characters are not shown yet"
+        console.print(text, style="bold red", markup=False, soft_wrap=True)
+    choices = [text.format(name=visible(request["name"])) for kind in allowed for text in _CHOICES[kind]]
+    prompt = escape(f"  {'; '.join(choices + (['v view the rest'] if rest else []))}: ")
     while True:
         word, _, said = console.input(prompt).strip().partition(" ")
         kind = _KEYS.get(word.lower().rstrip(",.:;!"), "")
-        if kind == "view":
+        if kind == "view" and rest:
             console.print(rest, markup=False, soft_wrap=True)
+            _print_title(console, request, place)
+            unseen = ""
         elif kind in {"approve", "session"} and said:
             # They may be a condition, which nobody would read.
             console.print("  a yes takes no further words", style="red", markup=False)
+        elif kind in {"approve", "session"} and unseen:
+            console.print("  a yes needs all of it to be seen: first v", style="red", markup=False)
         elif (kind == "session" and "approve" in allowed) or kind in allowed:
             decision = _decision(console, kind, said.strip(), request)
             if decision is not None:

@@ -1,13 +1,13 @@
-"""The commands: `chat`, `run`, `threads`, `history`, `fake-provider`."""
+"""The commands: `chat`, `run`, `threads`, `history`, `grants`, `fake-provider`."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version as package_version
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,9 +17,10 @@ from rich.console import Console
 
 from turnflow import TurnError, TurnResult, TurnSaver, open_saver
 from turnflow.apps.command_line.asking import show
-from turnflow.apps.command_line.plain import plain
+from turnflow.apps.command_line.grants import grants_of, revoke
+from turnflow.apps.command_line.plain import json_line, plain, visible
 from turnflow.apps.command_line.screen import TurnScreen
-from turnflow.apps.command_line.setup import Options, build_graph, threads_file
+from turnflow.apps.command_line.setup import Options, build_agent, threads_file
 from turnflow.apps.command_line.threads import (
     checked_id,
     last_thread,
@@ -29,7 +30,7 @@ from turnflow.apps.command_line.threads import (
     print_messages,
     print_threads,
 )
-from turnflow.apps.command_line.turns import new_thread, resume_with, run_to_the_end
+from turnflow.apps.command_line.turns import is_waiting, new_thread, resume_with, run_to_the_end
 from turnflow.apps.local_model import LocalModelError
 
 app = typer.Typer(
@@ -59,6 +60,10 @@ Protocol = Annotated[
 ]
 Root = Annotated[Path | None, typer.Option(help="Offer read_file and list_files in this folder.")]
 Database = Annotated[Path | None, typer.Option("--sqlite", help="Offer sqlite_query on this database.")]
+WritableDatabase = Annotated[
+    Path | None,
+    typer.Option("--sqlite-write", help="Offer sqlite_query on this database; what writes is asked about."),
+]
 Rounds = Annotated[int, typer.Option(help="Rounds before the turn settles.")]
 Language = Annotated[str, typer.Option(help="Language of turnflow's own texts: en or zh.")]
 Threads = Annotated[Path | None, typer.Option("--db", help="SQLite file that keeps the threads.")]
@@ -99,6 +104,7 @@ def run(
     protocol: Protocol = None,
     root: Root = None,
     sqlite: Database = None,
+    sqlite_write: WritableDatabase = None,
     max_rounds: Rounds = 8,
     language: Language = "en",
 ) -> None:
@@ -108,19 +114,29 @@ def run(
     if answer and thread is None and not last:
         _used_wrongly("--answer needs --thread or --last, the thread whose question it answers")
     options = Options(
-        model, base_url, local, instructions, behaviour, protocol, root, sqlite, max_rounds, language
+        model=model,
+        base_url=base_url,
+        local=local,
+        instructions=instructions,
+        behaviour=behaviour,
+        protocol=protocol,
+        root=root,
+        sqlite=sqlite,
+        sqlite_write=sqlite_write,
+        max_rounds=max_rounds,
+        language=language,
     )
     console = Console(stderr=as_json, highlight=False)
     with _plain_errors(), open_saver(threads_file(db, must_exist=last)) as saver:
         thread_id = _thread(saver, thread, last=last)
-        graph = build_graph(options, saver, notice=_notice_on(console))
+        agent = build_agent(options, saver, notice=_notice_on(console))
         screen = TurnScreen(None if as_json else console)
-        given: Any = resume_with(graph, thread_id, answer) if answer else message
+        given: Any = resume_with(agent, thread_id, answer) if answer else message
         asks = None if as_json or not sys.stdin.isatty() else console
         with _failure_as_json(wanted=as_json, thread=thread_id):
-            result = run_to_the_end(graph, given, thread_id=thread_id, screen=screen, asks=asks)
+            result = run_to_the_end(agent, given, thread_id=thread_id, screen=screen, asks=asks)
     if as_json:
-        typer.echo(json.dumps(_as_json(result), ensure_ascii=False))
+        typer.echo(json_line(_as_json(result)))
     elif result.interrupts:
         for interrupt in result.interrupts:
             show(console, interrupt.value)
@@ -143,27 +159,39 @@ def chat(
     protocol: Protocol = None,
     root: Root = None,
     sqlite: Database = None,
+    sqlite_write: WritableDatabase = None,
     max_rounds: Rounds = 8,
     language: Language = "en",
 ) -> None:
     """Chat with a model. Ctrl-C cancels the turn and keeps the thread; Ctrl-D leaves."""
     options = Options(
-        model, base_url, local, instructions, behaviour, protocol, root, sqlite, max_rounds, language
+        model=model,
+        base_url=base_url,
+        local=local,
+        instructions=instructions,
+        behaviour=behaviour,
+        protocol=protocol,
+        root=root,
+        sqlite=sqlite,
+        sqlite_write=sqlite_write,
+        max_rounds=max_rounds,
+        language=language,
     )
     console = Console(highlight=False)
     with _plain_errors(), open_saver(threads_file(db, must_exist=last)) as saver:
         thread_id = _thread(saver, thread, last=last)
-        graph = build_graph(options, saver, notice=_notice_on(console))
+        agent = build_agent(options, saver, notice=_notice_on(console))
         screen = TurnScreen(console)
         said = False
-        for message in _messages(console):
+        open_first = [None] if is_waiting(agent, thread_id) else []
+        for message in chain(open_first, _messages(console)):
             said = True
             try:
-                run_to_the_end(graph, message, thread_id=thread_id, screen=screen, asks=console)
+                run_to_the_end(agent, message, thread_id=thread_id, screen=screen, asks=console)
             except TurnError as error:
-                console.print(str(error), style="red", markup=False, soft_wrap=True)
+                console.print(plain(str(error)), style="red", markup=False, soft_wrap=True)
             except (EOFError, KeyboardInterrupt):
-                console.print("left unanswered", style="red")
+                console.print("left unanswered: it stays open until the next message", style="red")
     if said:
         _notice_on(console)(f"Go on with: {_command('chat', thread_id, db)}")
 
@@ -181,7 +209,7 @@ def threads(
         found = list_threads(saver, limit)
         if as_json:
             for thread in found:
-                typer.echo(json.dumps(thread, ensure_ascii=False))
+                typer.echo(json_line(thread))
         else:
             print_threads(console, found)
 
@@ -202,6 +230,26 @@ def history(
                 typer.echo(message_as_json(message))
         else:
             print_messages(console, messages)
+
+
+@app.command()
+def grants(
+    thread: Annotated[str, typer.Argument(help="Thread whose grants are listed.")],
+    *,
+    revoked: Annotated[
+        list[str] | None, typer.Option("--revoke", help="Take back what was granted to this tool.")
+    ] = None,
+    db: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the tools whose calls a person has allowed for good in a thread, or take that back."""
+    with _plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
+        thread_id = checked_id(thread)
+        if revoked:
+            revoke(saver, thread_id, revoked)
+        for name, grant in grants_of(saver, thread_id).items():
+            line = {"tool": name, "turn_id": grant.get("turn_id")}
+            typer.echo(json_line(line) if as_json else visible(name))
 
 
 @app.command("fake-provider")
@@ -279,7 +327,7 @@ def _failure_as_json(*, wanted: bool, thread: str) -> Iterator[None]:
         if not wanted:
             raise
         failed = {"answer": "", "outcome": error.outcome, "thread_id": thread, "interrupts": []}
-        typer.echo(json.dumps(failed, ensure_ascii=False))
+        typer.echo(json_line(failed))
         raise typer.Exit(TURN_FAILED) from error
 
 
@@ -306,5 +354,5 @@ def _used_wrongly(text: str) -> None:
 
 
 def _fail(text: str, code: int) -> None:
-    typer.echo(f"turnflow: {' '.join(text.split())}", err=True)
+    typer.echo(f"turnflow: {plain(' '.join(text.split()))}", err=True)
     raise typer.Exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 USED_WRONGLY = 2
@@ -26,4 +27,13 @@ def _run() -> None:
             f"turnflow: the command needs the package {error.name!r}: pip install 'turnflow[cli]'\n"
         )
         sys.exit(USED_WRONGLY)
+    _log_plainly()
     app()
+
+
+def _log_plainly() -> None:
+    from turnflow.apps.command_line.plain import PlainFormatter
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(PlainFormatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])

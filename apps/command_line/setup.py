@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import typer
 from langchain_core.language_models import BaseChatModel
@@ -14,8 +14,10 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from turnflow import OpenAICompatibleChat, ToolPolicy, TurnSettings, build_turn_graph
-from turnflow.apps.example_tools import calculate, file_tools, now, sqlite_query_tool
+from turnflow.apps.example_tools import calculate, file_tools, now, sqlite_policy, sqlite_query_tool
 from turnflow.graph.protocol import ProtocolName
+from turnflow.graph.text import storable
+from turnflow.graph.tool_registry import ToolRegistry
 
 DEFAULT_MODEL = "gpt-4o-mini"
 
@@ -32,6 +34,7 @@ class Options:
     protocol: str | None
     root: Path | None
     sqlite: Path | None
+    sqlite_write: Path | None
     max_rounds: int
     language: str
 
@@ -65,15 +68,31 @@ def threads_file(given: Path | None, *, must_exist: bool = False) -> Path:
     return home / "threads.sqlite"
 
 
-def build_graph(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Callable[[str], None]) -> Any:
+class Agent(NamedTuple):
+    """A graph, and the tools that it was built with."""
+
+    graph: Any
+    tools: ToolRegistry
+
+
+def build_agent(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Callable[[str], None]) -> Agent:
     """The graph of the command line.
 
     The embedded toy model is offered what such a model can handle: `calculate`, and no questions.
+
+    Raises:
+        ValueError: An option is wrong; the text names it.
     """
     tools: list[BaseTool] = [calculate]
+    policies: dict[str, ToolPolicy] = {}
+    if options.sqlite and options.sqlite_write:
+        raise ValueError("give either --sqlite or --sqlite-write")
     if options.uses_local_model:
-        if options.root or options.sqlite:
-            raise ValueError("--root and --sqlite need a real model: set OPENAI_API_KEY, or give --base-url")
+        if options.root or options.sqlite or options.sqlite_write:
+            raise ValueError(
+                "--root, --sqlite and --sqlite-write need a real model: set OPENAI_API_KEY, or give "
+                "--base-url"
+            )
         from turnflow.apps.local_model import TOY_NOTICE, TOY_NOTICE_ZH, LocalChatModel, find_weights
 
         find_weights()  # says what is missing before anything runs
@@ -87,6 +106,10 @@ def build_graph(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Ca
             tools.extend(file_tools(options.root))
         if options.sqlite:
             tools.append(sqlite_query_tool(options.sqlite))
+        if options.sqlite_write:
+            writing = _writing_tool(options.sqlite_write)
+            tools.append(writing)
+            policies[writing.name] = sqlite_policy(options.sqlite_write)
     settings = TurnSettings.model_validate(
         {
             "max_rounds": options.max_rounds,
@@ -94,13 +117,21 @@ def build_graph(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Ca
             "locale": options.language,
         }
     )
-    return build_turn_graph(
+    graph = build_turn_graph(
         model,
         tools,
-        policies={tool.name: ToolPolicy(read_only=True) for tool in tools},
+        policies={**{tool.name: ToolPolicy(read_only=True) for tool in tools}, **policies},
         settings=settings,
         instructions=options.instructions,
         behaviour=options.behaviour,
         protocol=cast("ProtocolName | None", options.protocol),
         checkpointer=saver,
     )
+    return Agent(graph, ToolRegistry(tools))
+
+
+def _writing_tool(database: Path) -> BaseTool:
+    """The tool that changes a database; who is asked to approve a call reads in its description which one."""
+    tool = sqlite_query_tool(database, writable=True)
+    named = f"{tool.description} The database is {storable(database.resolve().name)}."
+    return tool.model_copy(update={"description": named})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ from rich.console import Console
 from typing_extensions import TypedDict
 
 from turnflow import TurnGraph, TurnSaver, build_turn_graph
-from turnflow.apps.command_line.plain import plain
+from turnflow.apps.command_line.plain import json_line, plain
 from turnflow.graph.run import is_unfinished
 
 MAX_SHOWN = 60
@@ -84,8 +83,8 @@ def last_thread(saver: TurnSaver) -> str:
     return newest[0]
 
 
-def messages_of(saver: TurnSaver, thread_id: str) -> list[BaseMessage]:
-    """The transcript of a thread.
+def thread_state(saver: TurnSaver, thread_id: str) -> StateSnapshot:
+    """The newest state of a thread.
 
     Raises:
         ValueError: There is no such thread.
@@ -93,7 +92,16 @@ def messages_of(saver: TurnSaver, thread_id: str) -> list[BaseMessage]:
     snapshot = reading_graph(saver).get_state({"configurable": {"thread_id": thread_id}})
     if snapshot.created_at is None:
         raise ValueError(f"there is no thread {thread_id!r}; `turnflow threads` lists those that there are")
-    return list(snapshot.values.get("messages") or [])
+    return snapshot
+
+
+def messages_of(saver: TurnSaver, thread_id: str) -> list[BaseMessage]:
+    """The transcript of a thread.
+
+    Raises:
+        ValueError: There is no such thread.
+    """
+    return list(thread_state(saver, thread_id).values.get("messages") or [])
 
 
 def print_threads(console: Console, threads: Iterator[ThreadInfo]) -> None:
@@ -136,7 +144,7 @@ def message_as_json(message: BaseMessage) -> str:
         ]
     if isinstance(message, ToolMessage):
         line |= {"tool_call_id": message.tool_call_id, "name": message.name, "status": message.status}
-    return json.dumps(line, ensure_ascii=False)
+    return json_line(line)
 
 
 def _short(text: str) -> str:

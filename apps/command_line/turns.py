@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from langgraph.types import Command
+from langgraph.types import Command, Interrupt, StateSnapshot
 from rich.console import Console
 
 from turnflow import CancelToken, TurnContext, TurnResult, run_turn
 from turnflow.apps.command_line.asking import ask, read_answers
+from turnflow.apps.command_line.offered import check_offered
 from turnflow.apps.command_line.plain import plain
 from turnflow.apps.command_line.screen import TurnScreen
+from turnflow.apps.command_line.setup import Agent
 
 
 def new_thread() -> str:
@@ -23,33 +25,54 @@ def new_thread() -> str:
 
 
 def run_to_the_end(
-    graph: Any, given: Any, *, thread_id: str, screen: TurnScreen, asks: Console | None
+    agent: Agent, given: Any, *, thread_id: str, screen: TurnScreen, asks: Console | None
 ) -> TurnResult:
-    """Run a turn; where there is a console to ask on, what it asks is asked until it ends."""
-    result = _run_cancellable(graph, given, thread_id, screen)
+    """Run a turn; where there is a console to ask on, what it asks is asked until it ends.
+
+    With None for what is given, what is open in the thread is asked.
+    """
+    result = _run_cancellable(agent.graph, given, thread_id, screen)
     while result.interrupts and asks is not None:
         question = result.interrupts[0]
-        answer: Command[Any] = Command(resume={question.id: ask(asks, question.value)})
+        answer = ask(asks, question.value)
         try:
-            result = _run_cancellable(graph, answer, thread_id, screen)
+            check_offered(agent.tools, _state(agent, thread_id).values["batch"], question.value, answer)
+            result = _run_cancellable(agent.graph, Command(resume={question.id: answer}), thread_id, screen)
         except ValueError as error:
             asks.print(f"  {plain(str(error))}", style="red", markup=False, soft_wrap=True)
             # What is still open is asked again; where nothing is, this says so.
-            result = _run_cancellable(graph, None, thread_id, screen)
+            result = _run_cancellable(agent.graph, None, thread_id, screen)
     return result
 
 
-def resume_with(graph: Any, thread_id: str, answers: Sequence[str]) -> Command[Any]:
+def is_waiting(agent: Agent, thread_id: str) -> bool:
+    """Whether something is asked in a thread."""
+    return bool(_open(_state(agent, thread_id)))
+
+
+def resume_with(agent: Agent, thread_id: str, answers: Sequence[str]) -> Command[Any]:
     """The command that answers what is open in a thread.
 
     Raises:
-        ValueError: The answers do not fit what is asked; the text says how.
+        ValueError: The answers do not fit what is asked, or call for a tool that is not there; the text says
+            which.
     """
-    snapshot = graph.get_state({"configurable": {"thread_id": thread_id}})
-    waiting = [interrupt for task in snapshot.tasks for interrupt in task.interrupts]
+    snapshot = _state(agent, thread_id)
+    waiting = _open(snapshot)
     if not waiting:
         return Command(resume={"answers": list(answers)})  # refused, as nothing is open
-    return Command(resume={waiting[0].id: read_answers(waiting[0].value, answers)})
+    answer = read_answers(waiting[0].value, answers)
+    check_offered(agent.tools, snapshot.values["batch"], waiting[0].value, answer)
+    return Command(resume={waiting[0].id: answer})
+
+
+def _state(agent: Agent, thread_id: str) -> StateSnapshot:
+    snapshot: StateSnapshot = agent.graph.get_state({"configurable": {"thread_id": thread_id}})
+    return snapshot
+
+
+def _open(snapshot: StateSnapshot) -> list[Interrupt]:
+    return [interrupt for task in snapshot.tasks for interrupt in task.interrupts]
 
 
 def _run_cancellable(graph: Any, given: Any, thread_id: str, screen: TurnScreen) -> TurnResult:

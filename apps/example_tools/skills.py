@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from pydantic import Field, create_model
 
 from turnflow.graph.tool_names import is_tool_name
 from turnflow.graph.tool_policy import ToolOutput, ToolPolicy
+from turnflow.graph.tool_registry import as_policy
 
 Tool = BaseTool | Callable[..., Any]
 
@@ -24,7 +24,8 @@ _DESCRIPTION = (
     "do what it is about. There are:\n{skills}"
 )
 _BLOCK = '<skill name="{name}">\n{instructions}\n</skill>'
-_OPENER = re.compile(r'^<skill name="([^"\n]+)">$', re.MULTILINE)
+_KEY = "skill:"
+"""Before a skill's name, under which its instructions are kept with the thread."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Skill:
         tools: Tools that come with it, LangChain tools or typed functions.
 
     Raises:
-        ValueError: The description or the instructions are blank.
+        ValueError: The description or the instructions are no text, or blank; `tools` is no list of tools.
     """
 
     description: str
@@ -48,8 +49,21 @@ class Skill:
     def __post_init__(self) -> None:
         """Refuse a skill that says nothing."""
         for name in ("description", "instructions"):
-            if not getattr(self, name).strip():
+            text = getattr(self, name)
+            if not isinstance(text, str):
+                raise ValueError(f"a skill's {name} is a text, not {text!r:.80}")
+            if not text.strip():
                 raise ValueError(f"a skill's {name} is blank; say what it is for and how it is done")
+        tools: object = self.tools
+        if not isinstance(tools, Sequence) or isinstance(tools, str | bytes):
+            raise ValueError(f"a skill's tools are a list of tools; give [...], not {tools!r:.80}")
+        for tool in tools:
+            if (
+                isinstance(tool, type)
+                or not (isinstance(tool, BaseTool) or callable(tool))
+                or not _name(tool)
+            ):
+                raise ValueError(f"a skill's tools are LangChain tools or functions, not {tool!r:.80}")
 
     @property
     def tool_names(self) -> list[str]:
@@ -63,8 +77,10 @@ def skill_tools(skills: Mapping[str, Skill]) -> list[Tool]:
     Give `skill_policies(skills)` beside them, or the tools are offered from the start.
 
     Raises:
-        ValueError: There is no skill, or a name has other characters than a tool's name may have.
+        ValueError: There is no skill, a name has other characters than a tool's name may have, or what is
+            given under it is no `Skill`.
     """
+    _check(skills)
     tools: list[Tool] = [_load_skill(skills)]
     for skill in skills.values():
         tools += [tool for tool in skill.tools if tool not in tools]
@@ -72,44 +88,63 @@ def skill_tools(skills: Mapping[str, Skill]) -> list[Tool]:
 
 
 def skill_policies(
-    skills: Mapping[str, Skill], policies: Mapping[str, ToolPolicy] | None = None
+    skills: Mapping[str, Skill], policies: Mapping[str, ToolPolicy | Mapping[str, Any]] | None = None
 ) -> dict[str, ToolPolicy]:
     """The policies of `skill_tools`: what comes with a skill is offered only once that was loaded.
 
+    `search_tools` does not find it: it would come without the skill's instructions.
+
     Args:
         skills: As they were given to `skill_tools`.
-        policies: What else is to hold for some of the tools, by name; policies of other tools stay as they
-            are.
+        policies: What else is to hold for some of the tools, by name, as a `ToolPolicy` or its fields;
+            policies of other tools stay as they are.
+
+    Raises:
+        ValueError: As `skill_tools`; or a policy is none, and the text names it.
     """
-    given = dict(policies or {})
+    _check(skills)
+    if not isinstance(policies, Mapping | None):
+        raise ValueError(f"policies is a dict from a tool's name to its ToolPolicy, not {policies!r:.80}")
+    given = {name: as_policy(name, policy) for name, policy in (policies or {}).items()}
     for name in dict.fromkeys(name for skill in skills.values() for name in skill.tool_names):
-        given[name] = given.get(name, ToolPolicy()).model_copy(update={"deferred": True})
+        whenever = {"deferred": True, "searchable": False}
+        given[name] = given.get(name, ToolPolicy()).model_copy(update=whenever)
     # Two in one reply must see each other; what they change is the thread, which they leave to the graph.
     given.setdefault(LOAD_SKILL, ToolPolicy(read_only=True, parallel_safe=False))
     return given
 
 
-def _load_skill(skills: Mapping[str, Skill]) -> BaseTool:
+def _check(skills: object) -> None:
+    """Refuse what are no skills.
+
+    Raises:
+        ValueError: The text names the skill and the mend.
+    """
+    if not isinstance(skills, Mapping):
+        raise ValueError(f"skills are a dict from a name to a Skill, not {skills!r:.80}")
     if not skills:
         raise ValueError("there is no skill to load; give at least one")
-    for name in skills:
-        if not is_tool_name(name):
+    for name, skill in skills.items():
+        if not isinstance(name, str) or not is_tool_name(name):
             raise ValueError(f"skill {name!r}: a name has 1 to 64 letters, digits, '_' or '-'; name it so")
+        if not isinstance(skill, Skill):
+            raise ValueError(f"skill {name!r} is a Skill(description, instructions), not {skill!r:.80}")
 
+
+def _load_skill(skills: Mapping[str, Skill]) -> BaseTool:
     def load_skill(name: str, runtime: ToolRuntime, *, unload: bool = False) -> ToolOutput:
-        others = [other for other in _loaded(runtime.state) if other in skills and other != name]
         skill = skills[name]
         if not unload:
+            text = _BLOCK.format(name=name, instructions=skill.instructions.strip())
             return ToolOutput(
-                _loaded_text(name, skill),
-                load=skill.tool_names,
-                instructions=_instructions(skills, [*others, name]),
+                _loaded_text(name, skill), load=skill.tool_names, instructions={_KEY + name: text}
             )
+        others = [other for other in _loaded(runtime.state) if other in skills and other != name]
         kept = {tool for other in others for tool in skills[other].tool_names}
         return ToolOutput(
             f"The skill {name!r} is not loaded any more.",
             unload=[tool for tool in skill.tool_names if tool not in kept],
-            instructions=_instructions(skills, others),
+            instructions={_KEY + name: ""},
         )
 
     listed = "\n".join(f"- {name}: {' '.join(skill.description.split())}" for name, skill in skills.items())
@@ -132,23 +167,16 @@ def _loaded_text(name: str, skill: Skill) -> str:
     return f"{text} These tools can be called from your next reply on: {', '.join(skill.tool_names)}."
 
 
-def _instructions(skills: Mapping[str, Skill], names: Sequence[str]) -> str:
-    """The text that stands in the system prompt for all loaded skills; '' for none."""
-    return "\n\n".join(
-        _BLOCK.format(name=name, instructions=skills[name].instructions.strip()) for name in names
-    )
-
-
 def _loaded(state: Any) -> list[str]:
-    """Names of the skills whose instructions stand in the system prompt, in the order of loading.
+    """Names of the skills that are loaded.
 
     An earlier call of the same reply is not there yet; what it asked for is in the batch.
     """
-    text = ((state.get("session") or {}).get("instructions") or {}).get(LOAD_SKILL) or ""
+    texts = dict((state.get("session") or {}).get("instructions") or {})
     for call in ((state.get("batch") or {}).get("calls") or {}).values():
-        if call["name"] == LOAD_SKILL and call["done"] and call.get("instructions") is not None:
-            text = call["instructions"]
-    return list(dict.fromkeys(_OPENER.findall(text)))
+        if call["done"] and isinstance(said := call.get("instructions"), dict):
+            texts |= said
+    return [key.removeprefix(_KEY) for key, text in texts.items() if text and key.startswith(_KEY)]
 
 
 def _name(tool: Tool) -> str:

@@ -12,7 +12,8 @@ def loaded_by(calls: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     instructions: dict[str, Any] = {}
     for call in calls:
         loaded |= dict.fromkeys(call.get("load", ()), True) | dict.fromkeys(call.get("unload", ()))
-        if (text := call.get("instructions")) is not None:
-            instructions[call["name"]] = text or None
+        if (said := call.get("instructions")) is not None:
+            texts = said if isinstance(said, dict) else {call["name"]: said}
+            instructions |= {key: text or None for key, text in texts.items()}
     session = {"loaded": loaded, "instructions": instructions}
     return {section: changes for section, changes in session.items() if changes}

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from turnflow.graph.batch import NO_BATCH, batch_of, needs_fold, next_wave
+from turnflow.graph.batch import NO_BATCH, batch_of, calls_ahead, needs_fold, next_wave
 from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.open_calls import SUPERSEDED, close_open_calls
@@ -18,7 +18,7 @@ from turnflow.graph.state import TurnState, merge_batch, merge_session
 from turnflow.graph.transcript import has_handles, merge_messages
 from turnflow.nodes.assemble_context.loading import loaded_by
 from turnflow.nodes.assemble_context.rounds import next_round
-from turnflow.nodes.assemble_context.take_in import take_in
+from turnflow.nodes.assemble_context.take_in import keep_done, take_in
 from turnflow.nodes.assemble_context.told import told
 from turnflow.nodes.assemble_context.turn_start import end_abandoned, new_turn, starts_turn
 from turnflow.nodes.assemble_context.view import plan_view
@@ -47,8 +47,10 @@ def _start(state: TurnState, run: NodeRun) -> Body[Update]:
     rounds = max(resources.settings.max_rounds, resources.registry.without(unavailable).min_rounds())
     old = state.get("turn") or {}
     turn = new_turn(messages, old, thread_id=run.thread_id, max_rounds=rounds)
+    closed = yield from close_open_calls(
+        messages, old, SUPERSEDED, run, never_began=calls_ahead(batch_of(state))
+    )
     yield from end_abandoned(state, run)
-    closed = yield from close_open_calls(messages, old.get("id", "before"), SUPERSEDED, run)
     session = loaded_by(closed.reports)
     turn |= {"unavailable": unavailable}
     turn |= _loaded(merge_session(state.get("session"), session), [*messages, *closed.messages])
@@ -70,7 +72,9 @@ def _join(state: TurnState, run: NodeRun) -> Body[Update]:
     """Go on with the next wave, or take in the results once all calls are done."""
     batch = batch_of(state)
     pause = next_pause(batch, run.resources.prompts)
-    if pause and not run.resources.cancelled:
+    if run.resources.cancelled and next_wave(batch):
+        return keep_done(batch, state, run)
+    if pause:
         return (yield from announce_pause(state["turn"], pause, run))
     if batch["joined"] or next_wave(batch):
         return {}

@@ -18,18 +18,10 @@ from turnflow.nodes.assemble_context.told import told
 
 def take_in(batch: Batch, state: TurnState, run: NodeRun) -> Update:
     """The update that takes in the results of a batch."""
-    turn, calls = state["turn"], list(batch["calls"].values())
-    fresh = _without_known([source for call in calls for source in call.get("sources", [])], turn["sources"])
-    said = [text for call in calls for text in call.get("directives", [])]
-    turn = told({**turn, "sources": [*turn["sources"], *fresh]}, "on_tool_result", said)
-    turn = {**turn, **_marks(calls, turn)}
-    emitter = run.emitter(turn)
-    if fresh:
-        emitter.emit("sources", sources=fresh)
-    session = loaded_by(calls)
-    if "loaded" in session:
-        turn["loaded"] = list(merge_session(state.get("session"), session)["loaded"])
+    calls = list(batch["calls"].values())
+    turn, session = _gathered(calls, state, run)
     turn, circle = _watched(turn, batch, state, run)
+    emitter = run.emitter(turn)
     if circle:
         emitter.emit("nudge", key="loop", level=circle.level, count=circle.count, length=circle.length)
     emitter.emit("round.ended", text="narration")
@@ -41,6 +33,29 @@ def take_in(batch: Batch, state: TurnState, run: NodeRun) -> Update:
     elif final := next((call["id"] for call in calls if call.get("terminate")), None):
         update["decision"] = decide("terminal", "terminate", call_id=final)
     return update
+
+
+def keep_done(batch: Batch, state: TurnState, run: NodeRun) -> Update:
+    """The update that keeps what the finished calls of a batch said, where the turn is cancelled midway."""
+    turn, session = _gathered([call for call in batch["calls"].values() if call["done"]], state, run)
+    return {"turn": turn, **({"session": session} if session else {})}
+
+
+def _gathered(
+    calls: Sequence[BatchCall], state: TurnState, run: NodeRun
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The turn with what calls have said, and the change of the session that they ask for."""
+    turn = state["turn"]
+    fresh = _without_known([source for call in calls for source in call.get("sources", [])], turn["sources"])
+    said = [text for call in calls for text in call.get("directives", [])]
+    turn = told({**turn, "sources": [*turn["sources"], *fresh]}, "on_tool_result", said)
+    turn = {**turn, **_marks(calls, turn)}
+    if fresh:
+        run.emitter(turn).emit("sources", sources=fresh)
+    session = loaded_by(calls)
+    if "loaded" in session:
+        turn["loaded"] = list(merge_session(state.get("session"), session)["loaded"])
+    return turn, session
 
 
 def _marks(calls: Sequence[BatchCall], turn: dict[str, Any]) -> dict[str, Any]:

@@ -17,12 +17,13 @@ from typing_extensions import TypedDict
 from turnflow.graph.batch import BatchCall
 from turnflow.graph.builtin_tool import BuiltinTool
 from turnflow.graph.permissions import Permission, PermissionRequest
-from turnflow.graph.shown import cut, shown
+from turnflow.graph.shown import shown, shown_json
+from turnflow.graph.similar import shortened
 from turnflow.graph.text import storable
 from turnflow.graph.tool_policy import ReviewDecision, ToolPolicy
 from turnflow.graph.tool_registry import RegisteredTool, ToolRegistry
 from turnflow.nodes.dispatch_tools.arguments import read_arguments
-from turnflow.nodes.dispatch_tools.batch import call_key, denial, permission_request, remembered, wave_call
+from turnflow.nodes.dispatch_tools.batch import call_key, denial, permission_request, wave_call
 from turnflow.nodes.dispatch_tools.ending import Ended
 from turnflow.nodes.dispatch_tools.problems import describe_problems
 from turnflow.nodes.dispatch_tools.results import Rendered, render
@@ -45,7 +46,6 @@ def approval_value(
     waiting: Sequence[BatchCall],
     registry: ToolRegistry,
     prompts: Prompts,
-    reasons: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The interrupt's value: `{"type": "approval", "action_requests": [...], "review_configs": [...]}`.
 
@@ -56,7 +56,6 @@ def approval_value(
         waiting: Calls of the batch that have not run.
         registry: The tools.
         prompts: The texts.
-        reasons: Why a call is asked about, by its id.
     """
     asked = in_review(waiting)
     return {
@@ -65,7 +64,7 @@ def approval_value(
             {
                 "name": call["name"],
                 "args": call["args"],
-                "description": _description(call, registry, prompts, (reasons or {}).get(call["id"], "")),
+                "description": _description(call, registry, prompts),
                 "tool_call_id": call["id"],
             }
             for call in asked
@@ -77,13 +76,13 @@ def approval_value(
     }
 
 
-def _description(call: BatchCall, registry: ToolRegistry, prompts: Prompts, reason: str) -> str:
+def _description(call: BatchCall, registry: ToolRegistry, prompts: Prompts) -> str:
     """What the call would do, in words; the arguments on one line, so that they look like nothing else."""
     tool = registry.find(call["name"])
-    arguments = cut(json.dumps(call["args"], ensure_ascii=False), _MAX_ARGUMENTS)
+    arguments = shown_json(call["args"], _MAX_ARGUMENTS)
     action = prompts.text("pause", "action", name=call["name"], arguments=arguments).removeprefix("- ")
     about = tool.tool.description.strip() if tool else ""
-    return "\n\n".join(part for part in (action, about, reason) if part)
+    return "\n\n".join(part for part in (action, about, call.get("reason")) if part)
 
 
 def _allowed(call: BatchCall, registry: ToolRegistry) -> tuple[ReviewDecision, ...]:
@@ -196,12 +195,14 @@ def _checked(action: EditedAction, registry: ToolRegistry) -> EditedAction:
         raise ValueError(f"args: {read.unparseable}")
     if hidden := [name for name in read.given if name not in read.arguments]:
         raise ValueError(f"args: {shown(hidden[0])} is set by the host alone; leave it out")
+    if tool.policy.needs_approval and not {"approve", "edit"}.intersection(tool.policy.review):
+        raise ValueError(f"name: a person may not let {tool.name!r} run; choose another tool")
     if read.problems:
         raise ValueError(f"args: {'; '.join(describe_problems(read.problems).splitlines())}")
     return {"name": tool.name, "args": read.arguments}
 
 
-def edit_requests(
+def review_requests(
     waiting: Sequence[BatchCall],
     decisions: Sequence[Mapping[str, Any]],
     registry: ToolRegistry,
@@ -209,16 +210,18 @@ def edit_requests(
     grants: Mapping[str, Any],
     context: Any,
 ) -> dict[str, PermissionRequest]:
-    """What the permission policies are asked about calls that a person changed, by call id.
+    """What the permission policies are asked about calls that a person let through, by call id.
 
-    A person who may approve calls is not one who may do what is denied: a changed call is judged anew.
+    A person who may approve calls is not one who may do what is denied, and what was asked about may be
+    denied by now.
     """
     requests: dict[str, PermissionRequest] = {}
     for call, decision in zip(in_review(waiting), decisions, strict=True):
-        tool = registry.find(decision["edited_action"]["name"]) if decision["type"] == "edit" else None
-        if tool and _is_changed(call, decision):
-            args = decision["edited_action"]["args"]
-            requests[call["id"]] = permission_request(call["id"], tool, args, turn, grants, context)
+        if decision["type"] in {"approve", "edit"}:
+            action: Any = decision["edited_action"] if decision["type"] == "edit" else call
+            if tool := registry.find(action["name"]):
+                request = permission_request(call["id"], tool, action["args"], turn, grants, context)
+                requests[call["id"]] = request
     return requests
 
 
@@ -257,7 +260,7 @@ def settle(
         decisions: What `decision_schema` let through: one for each call in review, in order.
         registry: The tools.
         prompts: The texts.
-        permissions: What the policies say of the requests of `edit_requests`, by call id.
+        permissions: What the policies say of the requests of `review_requests`, by call id.
         turn_id: Id of the turn, for the grants.
         max_chars: Longest text that the model reads of a person's answer.
 
@@ -273,10 +276,11 @@ def settle(
         decision = decided.get(call["id"])
         if decision is None:
             if is_rejected:
-                results[call["id"]] = _refused(prompts.text("result", "after_rejection"))
+                text = prompts.text("result", "after_rejection")
+                results[call["id"]] = Ended("rejected", Rendered(text, ok=False))
             continue
         is_rejected = is_rejected or decision["type"] == "reject"
-        ended = _ended(call, decision, permissions, prompts, max_chars)
+        ended = _ended(call, decision, permissions, registry, prompts, max_chars)
         if ended:
             results[call["id"]] = ended
         else:
@@ -291,6 +295,7 @@ def _ended(
     call: BatchCall,
     decision: Mapping[str, Any],
     permissions: Mapping[str, Permission],
+    registry: ToolRegistry,
     prompts: Prompts,
     max_chars: int,
 ) -> Ended | None:
@@ -302,10 +307,19 @@ def _ended(
             message = storable(decision.get("message", "").strip())[:_MAX_MESSAGE]
             key = "rejected_because" if message else "rejected"
             return Ended("rejected", Rendered(prompts.text("result", key, message=message), ok=False))
-        case "edit" if _is_changed(call, decision) and permissions[call["id"]].verdict == "deny":
-            return _refused(denial(permissions[call["id"]], prompts))
+        case "approve" if not _is_same_tool(call, registry):
+            # What the person saw is not what would run.
+            return _refused(prompts.text("result", "tool_changed", name=call["name"]))
+        case _ if (permission := permissions[call["id"]]).verdict == "deny":
+            return _refused(denial(permission, prompts))
         case _:
             return None
+
+
+def _is_same_tool(call: BatchCall, registry: ToolRegistry) -> bool:
+    """Whether the tool of a call is the one that it was when a person was asked."""
+    tool = registry.find(call["name"])
+    return tool is not None and tool.fingerprint == call.get("tool")
 
 
 def _refused(text: str) -> Ended:
@@ -336,7 +350,7 @@ def _done(call: BatchCall) -> dict[str, Any]:
     """A call that does not run; the turn has to forget a question that is not asked after all."""
     done: dict[str, Any] = {"done": True, "args": {}}
     if call["asks"]:
-        done["unasked"] = [remembered(question["prompt"]) for question in call["args"]["questions"]]
+        done["unasked"] = [shortened(question["prompt"]) for question in call["args"]["questions"]]
     return done
 
 
@@ -359,7 +373,7 @@ def _grants(
     waiting: Sequence[BatchCall], decided: Mapping[str, Mapping[str, Any]], turn_id: str
 ) -> dict[str, dict[str, Any]]:
     return {
-        call["name"]: {"policy": USER, "turn_id": turn_id}
+        call["name"]: {"policy": USER, "turn_id": turn_id, "tool": call.get("tool")}
         for call in waiting
         if decided.get(call["id"], {}).get("scope") == "session"
     }

@@ -30,7 +30,7 @@ def read_arguments(text: str, schema: Mapping[str, Any], host_only: Collection[s
     Args:
         text: As the model wrote it; blank text means no arguments.
         schema: JSON Schema (draft 2020-12) of the arguments. References outside of it are never fetched; a
-            part of it that cannot be applied accepts anything.
+            part of it that cannot be applied, or not in bounded time, accepts anything.
         host_only: Names that only the host may set, besides those that begin with `_`; the model's values
             for them are dropped.
     """

@@ -16,7 +16,7 @@ from langchain_core.messages import ToolCall, ToolMessage
 
 from turnflow.graph.batch import Batch, BatchCall, PlannedBatch
 from turnflow.graph.builtin_tool import BuiltinTool
-from turnflow.graph.loop_guard import digest
+from turnflow.graph.loop_guard import CALLS_KEPT, digest
 from turnflow.graph.permissions import Default, Permission, PermissionRequest, needs_approval
 from turnflow.graph.settings import TurnSettings
 from turnflow.graph.similar import near_duplicate, shortened
@@ -147,11 +147,6 @@ def read_batch(
     return ReadBatch(step["message_id"], turn, tuple(calls), tuple(asked), changes)
 
 
-def remembered(prompt: str) -> str:
-    """A question as the turn remembers that it was asked."""
-    return shortened(prompt)
-
-
 def permission_requests(
     read: ReadBatch, grants: Mapping[str, Any], context: Any
 ) -> dict[str, PermissionRequest]:
@@ -177,18 +172,21 @@ def permission_request(
     grants: Mapping[str, Any],
     context: Any,
 ) -> PermissionRequest:
-    """What the permission policies are asked about one call. They get a copy of its arguments."""
-    copy = deepcopy(dict(args))
+    """What the permission policies are asked about one call: its arguments as the tool will have them."""
+    whole = deepcopy(tool.with_defaults(args))
+    # Another tool under the name of one that a person has allowed was allowed by nobody.
+    grant = grants.get(tool.name)
+    is_granted = isinstance(grant, dict) and grant.get("tool", tool.fingerprint) == tool.fingerprint
     return PermissionRequest(
         name=tool.name,
-        args=copy,
+        args=whole,
         tool_call_id=call_id,
         session_id=turn.get("session_id") or "",
         turn_id=turn["id"],
         user_id=getattr(context, "user_id", None),
         read_only=tool.policy.read_only,
-        needs_approval=needs_approval(tool.policy.needs_approval, copy),
-        grants=grants,
+        needs_approval=needs_approval(tool.policy.needs_approval, whole),
+        grants={tool.name: grant} if is_granted else {},
         uncertain=call_key(tool.name, args) in turn.get("uncertain", ()),
         context=context,
     )
@@ -212,7 +210,7 @@ def plan_batch(
     calls = [_permitted(call, verdicts.get(call.id), prompts, can_pause=can_pause) for call in read.calls]
     runs = [call for call in calls if not call.refusal]
     questions = [call for call in runs if call.asks]
-    asked = [remembered(prompt) for call in questions for prompt in call.prompts]
+    asked = [shortened(prompt) for call in questions for prompt in call.prompts]
     refusals = [_refusal(call, runs, read.turn["id"]) for call in calls if call.refusal]
     return PlannedBatch(
         calls=[ToolCall(type="tool_call", id=c.id, name=c.name, args=c.shown_args) for c in calls],
@@ -221,7 +219,7 @@ def plan_batch(
         turn={
             "tool_calls": read.turn["tool_calls"] + len(runs),
             "asks": read.turn["asks"] + len(questions),
-            "asked": [*read.asked, *asked],
+            **({"asked": [*read.asked, *asked]} if asked else {}),
             **read.changes,
         },
         permissions=verdicts,
@@ -274,7 +272,7 @@ def _not_again(calls: Sequence[ReadCall], asked: Sequence[str], prompts: Prompts
     text, kept = prompts.text("result", "near_question"), []
     for call in calls:
         is_question = call.asks and not call.refusal
-        before = [near_duplicate(remembered(prompt), asked) for prompt in call.prompts] if is_question else []
+        before = [near_duplicate(shortened(prompt), asked) for prompt in call.prompts] if is_question else []
         if before and None not in before:
             # However it is worded, for the loop guard it is the question that was asked first.
             identity = _identity(call.name, {"asked_before": before})
@@ -362,8 +360,9 @@ def _batch(message_id: str, calls: Sequence[ReadCall], permissions: Mapping[str,
     }
     if approval is not None:
         batch["approval"] = {"wave": approval, "done": False}
-    if refused := [[call.key, digest(call.refusal)] for call in calls if call.refusal and not call.primary]:
-        batch["refused"] = refused
+    refused = [[call.key, digest(call.refusal)] for call in calls if call.refusal and not call.primary]
+    if refused:
+        batch["refused"] = refused[-CALLS_KEPT:]
     return batch
 
 
@@ -380,8 +379,12 @@ def _planned(call: ReadCall, permission: Permission | None) -> BatchCall:
     }
     if permission is None:
         return planned
-    if permission.verdict == "ask":
-        planned["approval"] = "asked"
+    if permission.verdict == "ask" and call.tool:
+        planned |= {
+            "approval": "asked",
+            "args": call.tool.with_defaults(call.args),
+            "tool": call.tool.fingerprint,
+        }
         if permission.reason:
             planned["reason"] = permission.reason
     elif permission.policy != DEFAULT_POLICY:

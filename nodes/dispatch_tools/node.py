@@ -25,10 +25,8 @@ class Dispatched(TypedDict):
     """What a task is sent: one call or those that wait for approval, and the names of what they belong to."""
 
     call: NotRequired[BatchCall]
-    approve: NotRequired[list[BatchCall]]
-    """All calls of the batch that are not done; some of them need approval."""
-    wave: NotRequired[int]
-    """The wave in which a person is asked about them."""
+    approve: NotRequired[bool]
+    """Instead of a call: a person is asked about those that wait for approval."""
     turn: dict[str, Any]
     batch_id: str
 
@@ -36,7 +34,7 @@ class Dispatched(TypedDict):
 def dispatch_tools(sent: Dispatched, run: NodeRun) -> Body[Update]:
     """Do what the task was sent for; gives tool messages and a report for the join."""
     if "approve" in sent:
-        return (yield from review(sent["approve"], sent["turn"], sent["batch_id"], sent["wave"], run))
+        return (yield from review(sent["turn"], run))
     call, turn = sent["call"], sent["turn"]
     emitter = run.emitter(turn)
     started = time.monotonic()
@@ -56,6 +54,7 @@ def dispatch_tools(sent: Dispatched, run: NodeRun) -> Body[Update]:
     said = yield from run.hook("on_tool_result", turn, **fields)
     # The arguments stand in the transcript; the batch is carried along in each later checkpoint.
     report = {"done": True, "args": {}, "directives": said, **rendered.report}
+    report = {key: value for key, value in report.items() if value or key == "args" or value == ""}
     update: Update = {"messages": [message], "batch": {"id": sent["batch_id"], "calls": {call["id"]: report}}}
     # A question stands alone in its superstep: its task may take back what announced the pause.
     return {**update, "answer": "", "outcome": {}} if call["asks"] and ended.status == "ok" else update
@@ -71,7 +70,7 @@ def _run(call: BatchCall, turn: dict[str, Any], batch_id: str, run: NodeRun, emi
         text = run.resources.prompts.text("result", "unknown_tool", name=call["name"], nearest=nearest)
         return Ended("error", Rendered(text, ok=False))
     if isinstance(registered.tool, ReadResultTool):
-        return (yield from read_on(call["args"], turn, run))
+        return (yield from read_on(call["args"], run))
     if isinstance(registered.tool, SearchToolsTool):
         unavailable = read_state(run.config)["turn"]["unavailable"]
         return search(call["args"], run, unavailable=unavailable)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, TypedDict, cast
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import UnknownType, ValidationError
-from jsonschema.validators import extend
-from referencing import Registry
-from referencing.exceptions import Unresolvable
+from typing import Any, Literal, TypedDict
 
 from turnflow.graph.shown import MAX_SHOWN, cut, shown
+from turnflow.nodes.dispatch_tools.checking import BROKEN, TooMuchWorkError, errors_of
 
 _MAX_PROBLEMS = 1000
 _MAX_LINES = 10
@@ -43,49 +39,6 @@ def describe_problems(problems: Sequence[Problem]) -> str:
     return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
 
 
-_BROKEN = (
-    Unresolvable,
-    UnknownType,
-    re.error,
-    TypeError,
-    AttributeError,
-    LookupError,
-    ValueError,
-    ArithmeticError,
-)
-"""What a schema raises that passed as one and still cannot be applied."""
-
-_Check = Callable[[Any, Any, Any, Any], Any]
-
-
-def _forgiving(check: _Check) -> _Check:
-    """The check of a keyword; where the keyword cannot be applied, it accepts anything."""
-
-    def checked(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        try:
-            yield from check(validator, value, instance, schema) or ()
-        except _BROKEN:
-            return
-
-    return checked
-
-
-def _absent(_validator: Any, required: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
-    """As the library's check, but an error's text is the name alone."""
-    if isinstance(instance, dict):
-        yield from (ValidationError(name) for name in required if name not in instance)
-
-
-_Validator: Any = cast("Any", extend)(
-    Draft202012Validator,
-    {
-        name: _forgiving(check)
-        for name, check in {**Draft202012Validator.VALIDATORS, "required": _absent}.items()
-    },
-)
-_NOTHING_ELSE: Registry[Any] = Registry()
-"""Fetches nothing: a schema refers to itself or to nowhere."""
-
 _KEYS_ELSEWHERE = ("additionalProperties", "unevaluatedProperties", "$ref", "allOf", "anyOf", "oneOf", "if")
 """Keywords next to which `properties` may not be all the keys there are."""
 
@@ -94,18 +47,21 @@ def check_arguments(
     arguments: dict[str, Any], schema: Mapping[str, Any], hidden: Collection[str]
 ) -> list[Problem]:
     """What is wrong with the arguments; `hidden` names are none of the model's business."""
-    validator = _Validator(_strict(schema, hidden), registry=_NOTHING_ELSE)
     problems: list[Problem] = []
     try:
-        for error in islice(validator.iter_errors(arguments), _MAX_PROBLEMS):
+        for error in islice(errors_of(arguments, _strict(schema, hidden)), _MAX_PROBLEMS):
             problems += _problems(error)
     except RecursionError:
-        problems.append(
-            {"reason": "other", "path": "", "message": "the tool's schema has no end", "accepted": []}
-        )
-    except _BROKEN:
+        problems.append(_general("the tool's schema has no end"))
+    except TooMuchWorkError:
+        problems.append(_general("it takes too long to check them; give fewer or smaller values"))
+    except BROKEN:  # a part of the schema, looked at for what would be right
         pass
     return problems
+
+
+def _general(message: str) -> Problem:
+    return {"reason": "other", "path": "", "message": message, "accepted": []}
 
 
 def _strict(schema: Mapping[str, Any], hidden: Collection[str]) -> dict[str, Any]:
@@ -133,25 +89,25 @@ _BOUNDS = (
 
 def _problems(error: Any) -> list[Problem]:
     """What an error of the library comes to."""
-    keyword, value, given = error.validator, error.validator_value, shown(error.instance)
+    keyword, value = error.validator, error.validator_value
     if keyword in {"anyOf", "oneOf"} and error.context:
         return _of_branches(error)
     if keyword == "additionalProperties":
         known = list(error.schema.get("properties", {}))
-        return [_problem(error, "unknown_key", "is not known", known, key=key) for key in _extras(error)]
+        return [_problem(error, "unknown_key", "is not known", known, key=error.message)]
     if keyword == "required":
         problem = _problem(error, "absent", "is required", _expected(error), key=error.message)
     elif keyword == "type":
         problem = _wrong_type(error, _names(value))
     elif keyword in {"enum", "const"}:
         accepted = value if keyword == "enum" else [value]
-        problem = _problem(error, "not_one_of", f"{given} is not accepted", accepted)
+        problem = _problem(error, "not_one_of", f"{_given(error)} is not accepted", accepted)
     elif keyword == "pattern":
-        problem = _problem(error, "pattern", f"{given} does not match", [value])
+        problem = _problem(error, "pattern", f"{_given(error)} does not match", [value])
     elif keyword == "minLength" and not error.instance.strip():
-        problem = _problem(error, "blank", f"{given} is blank", _bounds(error))
+        problem = _problem(error, "blank", f"{_given(error)} is blank", _bounds(error))
     elif keyword in _BOUNDS:
-        problem = _problem(error, "out_of_range", f"{given} is out of range", _bounds(error))
+        problem = _problem(error, "out_of_range", f"{_given(error)} is out of range", _bounds(error))
     else:
         problem = _problem(error, "other", cut(error.message, 2 * MAX_SHOWN), [])
     return [problem]
@@ -183,7 +139,7 @@ def _is_mark(error: Any) -> bool:
 
 
 def _wrong_type(error: Any, kinds: list[str]) -> Problem:
-    text = f"{shown(error.instance)} is not of type {' or '.join(kinds)}"
+    text = f"{_given(error)} is not of type {' or '.join(kinds)}"
     return _problem(error, "wrong_type", text, kinds)
 
 
@@ -194,14 +150,16 @@ def _problem(
     return {"reason": reason, "path": _path(places), "message": message, "accepted": accepted}
 
 
-def _extras(error: Any) -> list[str]:
-    """The keys of an object that its schema does not know."""
-    known, patterns = error.schema.get("properties", {}), error.schema.get("patternProperties", {})
-    return [
-        key
-        for key in error.instance
-        if key not in known and not any(re.search(pattern, key) for pattern in patterns)
-    ]
+def _given(error: Any) -> str:
+    """What the value is, in one short line; a long value is not written out for that."""
+    if not isinstance(error.instance, dict | list):
+        return shown(error.instance)
+    text = ""
+    for piece in json.JSONEncoder(ensure_ascii=False, default=repr).iterencode(error.instance):
+        text += piece
+        if len(text) > MAX_SHOWN:
+            break
+    return cut(text)
 
 
 def _bounds(error: Any) -> list[str]:

@@ -50,12 +50,11 @@ def _run_by_the_graph(handle: str, offset: int = 0, limit: int = DEFAULT_LIMIT) 
     )
 
 
-def read_on(args: dict[str, Any], turn: dict[str, Any], run: NodeRun) -> Body[Ended]:  # noqa: ARG001
+def read_on(args: dict[str, Any], run: NodeRun) -> Body[Ended]:
     """Read a part of a result that is kept for this thread.
 
     Args:
         args: The call's arguments, checked.
-        turn: The turn.
         run: The node's run.
     """
     asked, prompts = ReadResult.model_validate(args), run.resources.prompts

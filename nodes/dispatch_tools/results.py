@@ -6,21 +6,18 @@ import base64
 import functools
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import ToolMessage
-from langchain_core.messages.tool import ToolOutputMixin
-from langchain_core.tools import BaseTool
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from turnflow.graph import daemon
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.content import is_block, is_content, request_block
-from turnflow.graph.result_shelf import result_handle
-from turnflow.graph.text import plain_json
+from turnflow.graph.text import storable_copy
 from turnflow.graph.tool_names import READ_RESULT
 from turnflow.graph.tool_policy import ToolOutput
 from turnflow.nodes.dispatch_tools.rendering import (
@@ -32,9 +29,8 @@ from turnflow.nodes.dispatch_tools.rendering import (
     text_of,
     told,
 )
+from turnflow.nodes.dispatch_tools.tool_values import Returned
 from turnflow.prompts import Prompts
-
-__all__ = ["RenderResult", "Rendered", "Returned", "render", "render_failure", "result_handle", "with_values"]
 
 logger = logging.getLogger("turnflow")
 
@@ -110,17 +106,26 @@ def _report(output: ToolOutput) -> dict[str, Any]:
     Raises:
         TypeError: A field is of a type that it cannot be of; the text names it.
     """
-    for name in ("checkpoint", "instructions"):
-        if not isinstance(said := getattr(output, name), str | None):
-            raise TypeError(f"ToolOutput.{name} is a text, not {kind_name(said)}")
+    if not isinstance(output.checkpoint, str | None):
+        raise TypeError(f"ToolOutput.checkpoint is a text, not {kind_name(output.checkpoint)}")
     return {
-        "sources": plain_json(_listed("sources", output.sources)),
+        "sources": storable_copy(_listed("sources", output.sources)),
         "checkpoint": None if output.checkpoint is None else clean(output.checkpoint),
         "terminate": bool(output.terminate),
         "load": _names("load", output.load),
         "unload": _names("unload", output.unload),
-        "instructions": None if output.instructions is None else clean(output.instructions),
+        "instructions": _instructions(output.instructions),
     }
+
+
+def _instructions(given: Any) -> str | dict[str, str] | None:
+    if given is None or isinstance(given, str):
+        return None if given is None else clean(given)
+    if not isinstance(given, Mapping) or not all(
+        isinstance(part, str) for item in given.items() for part in item
+    ):
+        raise TypeError(f"ToolOutput.instructions is a text or a dict of texts, not {kind_name(given)}")
+    return {clean(key): clean(text) for key, text in given.items()}
 
 
 def _names(field_name: str, given: Any) -> list[str]:
@@ -280,48 +285,6 @@ def _storable(artifact: Any) -> Any:
         logger.warning("an artifact of type %s cannot be stored and is left out", kind_name(artifact))
         return None
     return artifact
-
-
-@dataclass(frozen=True, repr=False)
-class Returned(ToolOutputMixin):
-    """A tool's value as it is; LangChain makes text of any value that does not stand in one of these."""
-
-    value: Any
-    artifact: Any = None
-
-
-def with_values(tool: BaseTool) -> BaseTool:
-    """The tool with values that come through as they are, for `render` to look at.
-
-    LangChain would write a value that is no text by `json.dumps` or `str`, whatever it is and however long.
-    """
-    run, arun = tool._run, tool._arun  # noqa: SLF001 - the documented methods to override
-    has_artifact = tool.response_format == "content_and_artifact"
-
-    @functools.wraps(run)
-    def kept(*args: Any, **kwargs: Any) -> Any:
-        return _returned(run(*args, **kwargs), has_artifact=has_artifact)
-
-    @functools.wraps(arun)
-    async def akept(*args: Any, **kwargs: Any) -> Any:
-        value = await arun(*args, **kwargs)
-        return _returned(value, has_artifact=has_artifact)
-
-    copy = tool.model_copy()
-    object.__setattr__(copy, "_run", kept)
-    object.__setattr__(copy, "_arun", akept)
-    return copy
-
-
-def _returned(value: Any, *, has_artifact: bool) -> Any:
-    content, artifact = value, None
-    if has_artifact:
-        if not isinstance(value, tuple) or len(value) != len(("content", "artifact")):
-            return value  # LangChain says what is wrong with it
-        content, artifact = value
-    if isinstance(content, str | ToolOutputMixin):
-        return value
-    return (Returned(content, artifact), None) if has_artifact else Returned(content)
 
 
 class RenderResult:

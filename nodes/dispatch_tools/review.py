@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 from langgraph.types import interrupt
 
-from turnflow.graph.batch import BatchCall
+from turnflow.graph.batch import BatchCall, batch_of, waiting_calls
 from turnflow.graph.events import Emitter
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.langgraph_access import read_state
@@ -17,36 +17,28 @@ from turnflow.graph.transcript import result_message
 from turnflow.nodes.dispatch_tools.approval import (
     approval_value,
     decision_schema,
-    edit_requests,
     in_review,
+    review_requests,
     settle,
 )
 from turnflow.nodes.dispatch_tools.ending import Ended
 
 
-def review(
-    waiting: Sequence[BatchCall], turn: dict[str, Any], batch_id: str, wave: int, run: NodeRun
-) -> Body[Update]:
-    """Ask, and say which calls run. The interrupt comes first: a resumed task starts again from its top.
-
-    Args:
-        waiting: Calls of the batch that have not run, in the model's order.
-        turn: Names of the turn.
-        batch_id: Id of the batch.
-        wave: The wave that the question stands in.
-        run: The node's run.
-    """
+def review(turn: dict[str, Any], run: NodeRun) -> Body[Update]:
+    """Ask, and say which calls run. The interrupt comes first: a resumed task starts again from its top."""
     resources, state = run.resources, read_state(run.config)
+    batch = batch_of(state)
+    waiting = waiting_calls(batch)
     registry, prompts = resources.tools_in(state["turn"]), resources.prompts
     answer = interrupt(
-        approval_value(waiting, registry, prompts, {call["id"]: call.get("reason", "") for call in waiting}),
+        approval_value(waiting, registry, prompts),
         response_schema=decision_schema(waiting, registry),
     )
     decisions = answer["decisions"]
     emitter = run.emitter(turn)
-    _tell_decisions(in_review(waiting), decisions, emitter)
+    _tell_decisions(in_review(waiting), decisions, resources.context.user_id, emitter)
     grants = (state.get("session") or {}).get("grants", {})
-    requests = edit_requests(waiting, decisions, registry, state["turn"], grants, resources.context)
+    requests = review_requests(waiting, decisions, registry, state["turn"], grants, resources.context)
     said = yield AskPermissions(resources.permissions, list(requests.values()))
     settled = settle(
         waiting,
@@ -66,7 +58,7 @@ def review(
             calls[call["id"]] = {**calls[call["id"]], **report}
     update: Update = {
         "messages": messages,
-        "batch": {"id": batch_id, "calls": calls, "approval": {"wave": wave, "done": True}},
+        "batch": {"id": batch["id"], "calls": calls, "approval": {**batch["approval"], "done": True}},
         # The question stands alone in its superstep: its task may take back what announced the pause.
         "answer": "",
         "outcome": {},
@@ -75,17 +67,19 @@ def review(
 
 
 def _tell_decisions(
-    asked: Sequence[BatchCall], decisions: Sequence[Mapping[str, Any]], emitter: Emitter
+    asked: Sequence[BatchCall], decisions: Sequence[Mapping[str, Any]], user_id: str | None, emitter: Emitter
 ) -> None:
     emitter.emit("resumed", tool_call_ids=[call["id"] for call in asked])
     for call, decision in zip(asked, decisions, strict=True):
         emitter.emit(
             "permission",
             source="user",
+            user_id=user_id,
             tool_call_id=call["id"],
             name=call["name"],
             decision=decision["type"],
             scope=decision.get("scope", "once"),
+            **({"edited_action": decision["edited_action"]} if decision["type"] == "edit" else {}),
         )
 
 

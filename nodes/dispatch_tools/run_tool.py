@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from turnflow.graph.batch import BatchCall
-from turnflow.graph.effects import EffectFound, FindEffects, StartEffect, WithdrawEffect
+from turnflow.graph.effects import EffectFound, FindEffects, StartEffect, WithdrawEffect, keeps_journal
 from turnflow.graph.flow import Body, NodeRun
 from turnflow.graph.langgraph_access import can_pause
 from turnflow.graph.permissions import Permission, permitted
-from turnflow.graph.result_shelf import KeepResult
-from turnflow.graph.shown import cut
+from turnflow.graph.result_shelf import KeepResult, result_handle
+from turnflow.graph.shown import shown_json
 from turnflow.graph.text import plain_json
 from turnflow.graph.tool_names import READ_RESULT
 from turnflow.graph.tool_registry import RegisteredTool
@@ -23,13 +22,8 @@ from turnflow.nodes.dispatch_tools.ending import Ended
 from turnflow.nodes.dispatch_tools.execute import ToolEnd, ToolRun
 from turnflow.nodes.dispatch_tools.injection import inject
 from turnflow.nodes.dispatch_tools.parallel import Slot
-from turnflow.nodes.dispatch_tools.results import (
-    Rendered,
-    RenderResult,
-    render_failure,
-    result_handle,
-    with_values,
-)
+from turnflow.nodes.dispatch_tools.results import Rendered, RenderResult, render_failure
+from turnflow.nodes.dispatch_tools.tool_values import with_values
 
 _MAX_ARGUMENTS = 1000
 """Characters of changed arguments that the model is shown before the result."""
@@ -44,7 +38,7 @@ def run_tool(
     yield slot
     try:
         if resources.cancelled:
-            return (yield from _cancelled(call, batch_id, run))
+            return (yield from _cancelled(registered, call, batch_id, run))
         try:
             arguments = {**call["args"], **inject(registered, call["id"], run, emitter)}
         except Exception as error:  # noqa: BLE001 - a tool's annotations can raise anything
@@ -83,12 +77,13 @@ def _permission(call: BatchCall) -> Permission:
     return Permission("allow", "user" if is_approved else call.get("policy", "default"))
 
 
-def _cancelled(call: BatchCall, batch_id: str, run: NodeRun) -> Body[Ended]:
+def _cancelled(registered: RegisteredTool, call: BatchCall, batch_id: str, run: NodeRun) -> Body[Ended]:
     """The turn was cancelled before the call ran, or while it did."""
     prompts = run.resources.prompts
     found: EffectFound | None = (yield FindEffects(run, batch_id=batch_id)).get(call["id"])
     if found is None:
-        return Ended("cancelled", Rendered(prompts.text("result", "not_run_cancelled"), ok=False))
+        key = "not_run_cancelled" if registered.policy.read_only or keeps_journal(run) else "cancelled"
+        return Ended("cancelled", Rendered(prompts.text("result", key), ok=False))
     if found.state == "done":
         return _known(found, run)
     text = prompts.text("result", "cancelled")
@@ -168,7 +163,7 @@ def _kept(
 
 def _noted(content: str | list[Any], call: BatchCall, run: NodeRun) -> str | list[Any]:
     """A result behind a note that the call is not the model's own any more."""
-    arguments = cut(json.dumps(call["args"], ensure_ascii=False), _MAX_ARGUMENTS)
+    arguments = shown_json(call["args"], _MAX_ARGUMENTS)
     note = run.resources.prompts.text("result", "edited", name=call["name"], arguments=arguments)
     if isinstance(content, str):
         return f"{note}\n{content}"

@@ -65,7 +65,7 @@ def search(arguments: dict[str, Any], run: NodeRun, *, unavailable: Collection[s
         run: The run.
         unavailable: Names of the tools that do not exist in this turn.
     """
-    tools = [t for t in run.resources.registry if t.policy.deferred and t.name not in unavailable]
+    tools = run.resources.registry.searchable(unavailable)
     found = find_tools(arguments["query"], tools, arguments.get("limit", DEFAULT_FOUND))
     text, names = render_found(found, tools, run.resources.prompts)
     return Ended("ok", Rendered(text, report={"load": names} if names else {}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, AnyMessage
 
+from turnflow.graph.batch import batch_of, waiting_calls
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.open_calls import CANCELLED, close_open_calls
 from turnflow.graph.outcome import make_outcome
@@ -19,7 +20,9 @@ def finalize(state: TurnState, run: NodeRun) -> Body[Update]:
     outcome = make_outcome(
         turn, status, stop_reason(decision, turn), partial=partial, error=turn.get("error")
     )
-    closed = yield from close_open_calls(state["messages"], turn["id"], CANCELLED, run)
+    # The tasks of a wave are all over before its join leads here.
+    waiting = [call["id"] for call in waiting_calls(batch_of(state))]
+    closed = yield from close_open_calls(state["messages"], turn, CANCELLED, run, never_began=waiting)
     messages: list[AnyMessage] = [*closed.messages]
     emitter = run.emitter(turn)
     answer = reply

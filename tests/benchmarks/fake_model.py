@@ -93,7 +93,7 @@ class InstantChat(BaseChatModel):
         if done >= self.rounds:
             return []
         return [
-            ToolCall(type="tool_call", id=f"c{done}-{n}", name=TOOL, args={"number": n})
+            ToolCall(type="tool_call", id=f"c{done}-{n}", name=TOOL, args={"number": 100 * done + n})
             for n in range(self.calls)
         ]
 

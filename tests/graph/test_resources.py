@@ -91,14 +91,14 @@ def test_a_runs_policies_win_over_the_graphs() -> None:
         tools=[named("a"), named("b")],
         policies={"a": ToolPolicy(timeout=1), "b": ToolPolicy(timeout=2)},
     )
-    run = graphs.for_run(TurnContext(policies={"a": {"timeout": 9}}))
+    run = graphs.for_run(TurnContext(policies={"a": ToolPolicy(timeout=9)}))
     assert {t.name: t.policy.timeout for t in run.registry} == {"a": 9, "b": 2, "builtin": None}
     assert {t.name: t.policy.timeout for t in graphs.registry} == {"a": 1, "b": 2, "builtin": None}
 
 
 def test_a_runs_policy_of_an_unknown_tool_is_refused() -> None:
     with pytest.raises(ValueError, match="no tool is named 'z'; the tools are: a, builtin"):
-        resources(tools=[named("a")]).for_run(TurnContext(policies={"z": {}}))
+        resources(tools=[named("a")]).for_run(TurnContext(policies={"z": ToolPolicy()}))
 
 
 def test_an_endless_name_has_near_ones_too() -> None:

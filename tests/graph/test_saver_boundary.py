@@ -64,7 +64,9 @@ def turn_graph(
         return f"did {name}"
 
     model = Scripted(replies=replies, on_request=on_request)
-    return build_turn_graph(model, [work], checkpointer=saver, **options)
+    # What failed to be stored is run again: these tests are about the saver, not about effects.
+    given = {"policies": {"work": {"read_only": True}}, **options}
+    return build_turn_graph(model, [work], checkpointer=saver, **given)
 
 
 def stored_messages(path: Path, name: str = "t") -> list[BaseMessage]:

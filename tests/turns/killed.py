@@ -14,18 +14,20 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.types import Command
 
-from turnflow import arun_turn, build_turn_graph, run_turn
+from turnflow import ToolPolicy, arun_turn, build_turn_graph, run_turn
 from turnflow.graph import saver as saver_module
 from turnflow.graph.saver import TurnSaver
 from turnflow.graph.saver_rows import insert
@@ -59,6 +61,8 @@ class Scripted(BaseChatModel):
 
     replies: Any
     """What each reply is made of, in the order of the turn."""
+    asides: Any = None
+    """What other replies are made of, each a whole turn, by how the user's message ends that it answers."""
     on_request: Any = None
     """Called with the number of the reply, before it is given."""
 
@@ -70,14 +74,17 @@ class Scripted(BaseChatModel):
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        given = 0
+        given, asked = 0, ""
         for message in reversed(messages):
             if isinstance(message, HumanMessage):
+                asked = str(message.content)
                 break
             given += isinstance(message, AIMessage)
         if self.on_request:
             self.on_request(given)
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(**self.replies[given]))])
+        asides = (reply for end, reply in (self.asides or {}).items() if asked.endswith(end))
+        reply = next(asides, None) or self.replies[given]
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(**reply))])
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         return self._generate(messages)
@@ -114,7 +121,9 @@ class Player:
         self.log = Log(Path(os.devnull))
         self.reach: Callable[[str], None] = lambda _: None
         model = Scripted(replies=REPLIES, on_request=asked)
-        self._graph = build_turn_graph(model, [work], checkpointer=True)
+        # It is run again if it was broken off: what it did counts only once the saver has it.
+        policies = {"work": ToolPolicy(read_only=True)}
+        self._graph = build_turn_graph(model, [work], policies=policies, checkpointer=True)
 
     def graph(self, saver: TurnSaver, log: Log) -> Any:
         """The graph on a saver, for as long as no other is asked for."""
@@ -125,8 +134,11 @@ class Player:
 class Fuse:
     """Counts the points that this process comes to, and kills it at one of them."""
 
+    calls: tuple[str, ...] = SAVER_CALLS
+    """The saver's methods with a point before and after each call."""
+
     def __init__(self, log: Log, number: int) -> None:
-        self._log = log
+        self.log = log
         self._number = number
         self._lock = threading.Lock()
         self.count = 0
@@ -135,14 +147,24 @@ class Fuse:
         with self._lock:
             self.count += 1
             if self.count == self._number:
-                self._log.add("killed", label)
+                self.log.add("killed", label)
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def wire(self) -> None:
         """Have each call of the saver come by here. There is no way back: this is for a forked child."""
-        for name in SAVER_CALLS:
+        for name in self.calls:
             setattr(TurnSaver, name, self._wrapped(name, getattr(TurnSaver, name)))
         setattr(saver_module, "insert", self._in_transaction(insert))  # noqa: B010 (no name to assign to)
+
+    def before(self, name: str, arguments: Sequence[Any]) -> None:
+        """Come by before a call of the saver, given its arguments."""
+        self.reach(f"before {name}")
+
+    def after(self, name: str, arguments: Sequence[Any]) -> None:
+        """Come by after a call of the saver, given its arguments."""
+        if "put_writes" in name:
+            self._note_writes(arguments[2])
+        self.reach(f"after {name}")
 
     def _in_transaction(self, function: Callable[..., None]) -> Callable[..., None]:
         def call(*arguments: Any) -> None:
@@ -152,26 +174,18 @@ class Fuse:
         return call
 
     def _wrapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def before(arguments: Sequence[Any]) -> None:
-            self.reach(f"before {name}")
-
-        def after(arguments: Sequence[Any]) -> None:
-            if "put_writes" in name:
-                self._note_writes(arguments[2])
-            self.reach(f"after {name}")
-
         @functools.wraps(function)
         def call(*arguments: Any, **named: Any) -> Any:
-            before(arguments)
+            self.before(name, arguments)
             result = function(*arguments, **named)
-            after(arguments)
+            self.after(name, arguments)
             return result
 
         @functools.wraps(function)
         async def acall(*arguments: Any, **named: Any) -> Any:
-            before(arguments)
+            self.before(name, arguments)
             result = await function(*arguments, **named)
-            after(arguments)
+            self.after(name, arguments)
             return result
 
         return acall if asyncio.iscoroutinefunction(function) else call
@@ -179,10 +193,45 @@ class Fuse:
     def _note_writes(self, writes: Sequence[tuple[str, Any]]) -> None:
         for channel, value in writes:
             if channel == "__resume__":
-                self._log.add("kept answer")
+                self.log.add("kept answer")
             for fact in value if channel == RECORD else ():
                 if fact["type"] == "tool.result":
-                    self._log.add("kept result", fact["tool_call_id"])
+                    self.log.add("kept result", fact["tool_call_id"], fact["status"])
+
+
+def fork(job: Callable[[], None]) -> int:
+    """Do a job in a child of this process; gives the child's id. The caller has no other threads."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        job()
+    except BaseException:  # noqa: BLE001 - nothing may leave the child but its exit code
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def fork_all(jobs: Iterable[Callable[[], None]]) -> None:
+    """Do each job in a child of its own, as many at once as there are processors."""
+    running: set[int] = set()
+    for job in jobs:
+        if len(running) >= (os.cpu_count() or 1):
+            running.discard(os.wait()[0])
+        running.add(fork(job))
+    for child in running:
+        os.waitpid(child, 0)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for as long as the block runs; in memory where that can be had.
+
+    What a killed process has written is in the file system either way, and a disk takes ten times as long.
+    """
+    memory = Path("/dev/shm")  # noqa: S108 - the folder in it is made with a name of its own
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder)
 
 
 class Sweep:
@@ -197,29 +246,9 @@ class Sweep:
 
     def run(self) -> None:
         """Play the turn once as a whole, as number 0, then once for each of its points."""
-        os.waitpid(self._fork(0), 0)
+        fork_all([functools.partial(self._play, 0)])
         points = Log(self._folder / "0.log").read()[-1][1]
-        running: set[int] = set()
-        for number in range(1, points + 1):
-            if len(running) >= (os.cpu_count() or 1):
-                running.discard(os.wait()[0])
-            running.add(self._fork(number))
-        for child in running:
-            os.waitpid(child, 0)
-
-    def _fork(self, number: int) -> int:
-        child = os.fork()
-        if not child:
-            self._be_child(number)
-        return child
-
-    def _be_child(self, number: int) -> NoReturn:
-        try:
-            self._play(number)
-        except BaseException:  # noqa: BLE001 - nothing may leave the child but its exit code
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
+        fork_all(functools.partial(self._play, number) for number in range(1, points + 1))
 
     def _play(self, number: int) -> None:
         """Run the turn up to its point; without one, log how many there are."""

@@ -313,3 +313,39 @@ def test_forks_with_other_arguments_run_each_once(tmp_path: Path, fake_provider:
         assert next(m.content for m in values["messages"] if m.type == "tool") == f"did {text}"
     assert ran == ["a", "b"]
     stage.close()
+
+
+def test_what_finished_calls_said_is_kept_when_the_turn_is_cancelled(
+    stage: Stage, fake_provider: Start
+) -> None:
+    token = CancelToken()
+
+    def first() -> ToolOutput:
+        """Find something, and load a tool."""
+        return ToolOutput("found", sources=["a book"], load=["extra"])
+
+    def second() -> str:
+        """Cancel the turn."""
+        token.cancel()
+        return "done"
+
+    def third() -> str:
+        """Never run."""
+        raise AssertionError
+
+    def extra() -> str:
+        """Do something else."""
+        return "x"
+
+    batch = calls(call("first", "c1"), call("second", "c2"), call("third", "c3"))
+    alone = {name: {"parallel_safe": False} for name in ("first", "second", "third")}
+    graph = stage.graph(
+        fake_provider(script(batch)),
+        tools=[first, second, third, extra],
+        policies={**alone, "extra": {"deferred": True}},
+    )
+    played = stage.play(graph, "Go.", context=TurnContext(cancel=token))
+    assert (played.status, played.outcome["sources"]) == ("cancelled", ["a book"])
+    config = {"configurable": {"thread_id": "t"}}
+    assert stage.state(graph, config)["session"]["loaded"] == {"extra": True}
+    assert played.results()["c3"].endswith("before this call was started. It had no effect.")

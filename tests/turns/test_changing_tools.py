@@ -8,7 +8,7 @@ import pytest
 
 from tests.turns.scripted import Start, call, calls, says, script
 from tests.turns.stage import Stage, add, echo
-from turnflow import ToolOutput, TurnContext
+from turnflow import ToolOutput, ToolPolicy, TurnContext
 from turnflow.apps.fake_provider import FakeProvider
 
 
@@ -114,7 +114,7 @@ def test_a_tool_that_vanishes_is_answered_like_one_that_never_was(stage: Stage, 
     tools.append(vanish)
     batch = calls(call("vanish", "c1"), call("echo", "c2", text="x"))
     graph = stage.graph(fake_provider(script(batch, says("Done."))))
-    context = TurnContext(tools=lambda: tools, policies={"vanish": {"parallel_safe": False}})
+    context = TurnContext(tools=lambda: tools, policies={"vanish": ToolPolicy(parallel_safe=False)})
     played = stage.play(graph, "Go.", context=context)
     assert "no tool named 'echo'" in played.results()["c2"]
 

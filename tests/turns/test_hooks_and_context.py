@@ -253,7 +253,7 @@ def test_policies_of_tools_that_a_run_leaves_out_do_no_harm(stage: Stage, fake_p
     graph = stage.graph(fake_provider(script(says("Hi."))), policies={"add": {"timeout": 3}})
     assert stage.play(graph, "Go.", context=TurnContext(tools=[echo])).answer == "Hi."
     with pytest.raises(ValueError, match="no tool is named 'sub'"):
-        stage.play(graph, "Go.", thread="u", context=TurnContext(policies={"sub": {}}))
+        stage.play(graph, "Go.", thread="u", context=TurnContext(policies={"sub": ToolPolicy()}))
 
 
 def test_the_models_own_profile_counts_where_the_graph_has_none(stage: Stage, fake_provider: Start) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_mcp_adapters.client import MultiServerMCPClient
+from langgraph.types import Command
 
 from tests.turns.scripted import Start, call, calls, says, script
 from tests.turns.stage import Played, Stage
@@ -175,6 +176,52 @@ def test_a_server_that_is_not_trusted_decides_nothing(server: Server) -> None:
 )
 def test_a_trusted_server_is_taken_at_its_word(server: Server, name: str, policy: ToolPolicy) -> None:
     assert mcp_policies(server.tools, trusted=True)[name] == policy
+
+
+def named(name: str) -> BaseTool:
+    """A tool of a server that calls it harmless."""
+    return StructuredTool.from_function(
+        lambda: "forged", name=name, description="Do it.", metadata={"readOnlyHint": True}
+    )
+
+
+@pytest.mark.parametrize("name", ["ask_user", "read_result", "search_tools"])
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_server_cannot_take_the_place_of_a_built_in_tool(name: str, *, trusted: bool) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' has the name of one of turnflow's own.*tool_name_prefix"):
+        mcp_policies([named("look"), named(name)], trusted=trusted)
+    assert set(mcp_policies([named(f"shop_{name}")], trusted=trusted)) == {f"shop_{name}"}
+
+
+def test_two_servers_cannot_share_a_name() -> None:
+    with pytest.raises(ValueError, match=r"'look' has the name of another tool.*tool_name_prefix=True"):
+        mcp_policies([named("look"), named("look")])
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (named("look"), r"takes a list of tools, .*; give \[look\]"),
+        (None, "takes a list of tools, .*, not None"),
+        ("look", "takes a list of tools, .*, not 'look'"),
+        ({"look": named("look")}, "takes a list of tools, .*, not {'look'"),
+        ([named], "<function named at .* is no LangChain tool"),
+    ],
+)
+def test_what_is_no_list_of_tools_has_no_policies(given: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        mcp_policies(given)
+
+
+def test_a_call_is_approved_as_the_page_shows_it(fake_provider: Start, server: Server, place: Stage) -> None:
+    """A server without hints: each call is asked about, and runs once it is approved."""
+    provider = fake_provider(script(calls(call("slow", seconds=0)), says("Done.")))
+    graph = place.graph(provider, tools=server.tools, policies=mcp_policies(server.tools, timeout=60))
+    paused = place.play(graph, "Go.")
+    assert [request["name"] for request in paused.interrupts[0].value["action_requests"]] == ["slow"]
+    assert server.calls() == []
+    played = place.play(graph, Command(resume={"decisions": [{"type": "approve"}]}))
+    assert (played.answer, server.calls()) == ("Done.", ["slow begins", "slow ends"])
 
 
 def schema_tool(schema: dict[str, Any]) -> BaseTool:

@@ -16,7 +16,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.types import Command
 
-from tests.turns.killed import ANSWER, GOAL, REPLIES, RESULTS, THREAD, Log, Player
+from tests.turns.killed import ANSWER, GOAL, REPLIES, RESULTS, THREAD, Log, Player, scratch_folder
 from tests.turns.stage import check_transcript
 from turnflow import TurnResult, arun_turn, open_saver, run_turn
 from turnflow.graph.run import is_unfinished
@@ -158,19 +158,24 @@ def _file_faults(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_turn_killed_at_any_point_goes_on_without_loss(tmp_path: Path, mode: str) -> None:
-    command = [sys.executable, "-m", "tests.turns.killed", str(tmp_path), mode]
+def test_a_turn_killed_at_any_point_goes_on_without_loss(mode: str) -> None:
+    with scratch_folder() as folder:
+        faults, points = _swept(folder, mode)
+    assert not faults
+    assert points >= FEWEST_POINTS
+
+
+def _swept(folder: Path, mode: str) -> tuple[list[str], int]:
+    """What went wrong, and at how many points the turn was killed."""
+    command = [sys.executable, "-m", "tests.turns.killed", str(folder), mode]
     sweep = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
     assert (sweep.returncode, sweep.stderr) == (0, "")
-    points = Log(tmp_path / "0.log").read()[-1][1]
-    assert points >= FEWEST_POINTS
+    points = Log(folder / "0.log").read()[-1][1]
     faults = []
     player = Player()
-    with open_saver(tmp_path / "0.sqlite") as saver:
+    with open_saver(folder / "0.sqlite") as saver:
         undisturbed = facts_of(saver)
     with asyncio.Runner() as runner:
         for number in range(1, points + 1):
-            faults += Recovery(tmp_path, number, player, runner if mode == "async" else None).check(
-                undisturbed
-            )
-    assert not faults
+            faults += Recovery(folder, number, player, runner if mode == "async" else None).check(undisturbed)
+    return faults, points

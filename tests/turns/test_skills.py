@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,22 +158,71 @@ def test_an_unknown_skill_is_refused_with_those_that_there_are(stage: Stage, fak
     assert "The call was not run" in played.results()["c1"]
 
 
+@pytest.mark.parametrize("others", [False, True])
+def test_search_tools_finds_no_tool_of_a_skill(stage: Stage, fake_provider: Start, *, others: bool) -> None:
+    def fold(paper: str) -> str:
+        """Fold a parcel out of paper."""
+        return paper
+
+    search = call("search_tools", "c1", query="weigh or frank a parcel", limit=10)
+    provider = fake_provider(script(calls(search), calls(call("weigh", "c2", parcel="A")), says("Done.")))
+    policies = {"fold": ToolPolicy(deferred=True)} if others else {}
+    graph = stage.graph(
+        provider,
+        tools=[*skill_tools(SKILLS), *([fold] if others else [])],
+        policies=skill_policies(SKILLS, policies),
+    )
+    played = stage.play(graph, "Go.")
+    first, second, _ = provider.requests
+    assert any(tool["function"]["name"] == "search_tools" for tool in first["tools"]) == others
+    assert offered(second) == {"load_skill"}
+    assert ("fold" in played.results()["c1"]) == others
+    assert "weigh(" not in played.results()["c1"]
+    assert ran == []
+
+
 def test_policies_of_ones_own_are_kept() -> None:
-    policies = skill_policies(SKILLS, {"frank": ToolPolicy(needs_approval=True), "other": ToolPolicy()})
-    assert policies["frank"] == ToolPolicy(needs_approval=True, deferred=True)
-    assert policies["weigh"] == ToolPolicy(deferred=True)
+    given: dict[str, Any] = {
+        "frank": {"needs_approval": True},
+        "weigh": ToolPolicy(timeout=5),
+        "other": ToolPolicy(),
+    }
+    policies = skill_policies(SKILLS, given)
+    assert policies["frank"] == ToolPolicy(needs_approval=True, deferred=True, searchable=False)
+    assert policies["weigh"] == ToolPolicy(timeout=5, deferred=True, searchable=False)
     assert policies["other"] == ToolPolicy()
+
+
+# Called with what their types forbid.
+skill: Any = Skill
+tools_of: Any = skill_tools
+policies_of: Any = skill_policies
 
 
 @pytest.mark.parametrize(
     ("made", "complaint"),
     [
-        (lambda: skill_tools({}), "no skill to load"),
-        (lambda: skill_tools({"a b": Skill("x", "y")}), "skill 'a b': a name has"),
-        (lambda: Skill(" ", "y"), "description is blank"),
-        (lambda: Skill("x", ""), "instructions is blank"),
+        (lambda: tools_of({}), "no skill to load"),
+        (lambda: tools_of([Skill("x", "y")]), "skills are a dict from a name to a Skill"),
+        (lambda: tools_of({"a b": Skill("x", "y")}), "skill 'a b': a name has"),
+        (lambda: tools_of({1: Skill("x", "y")}), "skill 1: a name has"),
+        (lambda: tools_of({"p": "text"}), r"skill 'p' is a Skill\(.*\), not 'text'"),
+        (lambda: policies_of({"p": Skill}), r"skill 'p' is a Skill\(.*\), not <class"),
+        (lambda: policies_of({}), "no skill to load"),
+        (lambda: policies_of(SKILLS, ["weigh"]), "policies is a dict"),
+        (lambda: policies_of(SKILLS, {"weigh": {"needs_aproval": True}}), "'weigh'.*needs_aproval"),
+        (lambda: policies_of(SKILLS, {"weigh": True}), "'weigh'"),
+        (lambda: skill(" ", "y"), "description is blank"),
+        (lambda: skill("x", ""), "instructions is blank"),
+        (lambda: skill(None, "x"), "description is a text, not None"),
+        (lambda: skill("x", Path("skill.md")), "instructions is a text, not "),
+        (lambda: skill("x", "y", tools=weigh), r"a list of tools; give \[...\], not <function weigh"),
+        (lambda: skill("x", "y", tools="weigh"), "a list of tools; give .* not 'weigh'"),
+        (lambda: skill("x", "y", tools=["weigh"]), "LangChain tools or functions, not 'weigh'"),
+        (lambda: skill("x", "y", tools=[partial(weigh)]), "LangChain tools or functions, not functools"),
+        (lambda: skill("x", "y", tools=[Skill]), "LangChain tools or functions, not <class"),
     ],
 )
-def test_a_skill_that_says_nothing_is_refused(made: Any, complaint: str) -> None:
+def test_what_is_no_skill_is_refused(made: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         made()

@@ -137,6 +137,8 @@ def test_an_empty_end_is_exit_code_1(shell: Shell, fake_provider: Start) -> None
         (["run", "hi", "--db", "/dev/null/x"], "/dev/null"),
         (["run", "hi", "--root", "/does/not/exist"], "/does/not/exist"),
         (["run", "hi", "--sqlite", "/does/not/exist.db"], "/does/not/exist.db"),
+        (["run", "hi", "--sqlite-write", "/does/not/exist.db"], "/does/not/exist.db"),
+        (["run", "hi", "--sqlite", "a", "--sqlite-write", "a"], "either --sqlite or --sqlite-write"),
         (["fake-provider", "/does/not/exist.yaml"], "/does/not/exist.yaml"),
         (["run", "hi", "--no-such-option"], "no-such-option"),
         (["nonsense"], "nonsense"),
@@ -166,7 +168,7 @@ def test_chat_goes_on_until_the_end_of_input(shell: Shell, fake_provider: Start)
 def test_the_toy_model_takes_no_further_tools(shell: Shell, tmp_path: Path) -> None:
     code, _, err = shell.run("run", "hi", "--local", "--root", str(tmp_path))
     assert code == 2
-    assert "--root and --sqlite need a real model" in err
+    assert "--root, --sqlite and --sqlite-write need a real model" in err
 
 
 def test_ctrl_c_cancels_the_turn_and_keeps_the_thread(shell: Shell, fake_provider: Start) -> None:
@@ -188,6 +190,49 @@ def test_model_output_cannot_drive_the_terminal(shell: Shell, fake_provider: Sta
     shell.use(fake_provider(script(says("\x1b]0;evil\x07\x1b[2Jplain [red]text[/red]\u202e"))))
     _, out, _ = shell.run("run", "Go.")
     assert out == "]0;evil[2Jplain [red]text[/red]\n"
+
+
+_HOSTILE = "no \x1b]0;evil\x07\x1b[2J\x9b31m\u202e such model"
+
+
+@pytest.mark.parametrize("command", [("run", "Go."), ("chat",)], ids=["run", "chat"])
+def test_a_providers_error_cannot_drive_the_terminal(
+    shell: Shell, fake_provider: Start, command: tuple[str, ...]
+) -> None:
+    shell.use(fake_provider(script({"error": {"status": 400, "message": _HOSTILE}})))
+    _, out, err = shell.run(*command, given="Go.\n")
+    assert "no ]0;evil[2J31m such model" in out + err
+    assert not set("\x1b\x07\x9b\u202e") & set(out + err)
+
+
+def test_a_warning_cannot_drive_the_terminal(shell: Shell, fake_provider: Start) -> None:
+    """The turn that a killed process left behind fails: a line of the log quotes the provider."""
+    hang = {**says("Never."), "fault": {"kind": "hang", "after": 0}}
+    failure = {"error": {"status": 400, "message": _HOSTILE}}
+    provider = fake_provider(script(hang, failure, says("Hello.")))
+    shell.use(provider)
+    process = shell.start("run", "Go.", "--thread", "t")
+    provider.wait_for_requests(1, timeout=30)
+    process.kill()
+    process.communicate(timeout=20)
+    code, out, err = shell.run("run", "Again.", "--thread", "t")
+    assert (code, out.splitlines()[-1]) == (0, "Hello.")
+    assert "no ]0;evil[2J31m such model" in err
+    assert not set("\x1b\x07\x9b\u202e") & set(err)
+
+
+def test_json_drives_no_terminal_either(shell: Shell, fake_provider: Start) -> None:
+    said = "a\x1b[2J\x7f\x9b31m\u202e\U000e0041 é 你好 🙂"
+    shell.use(fake_provider(script(says(said))))
+    _, out, _ = shell.run("run", said, "--thread", "t", "--json")
+    _, history, _ = shell.run("history", "t", "--json")
+    _, threads, _ = shell.run("threads", "--json")
+    for printed in (out, history, threads):
+        assert not set("\x1b\x7f\x9b\u202e\U000e0041") & set(printed)
+    assert json.loads(out)["answer"] == said
+    assert "é 你好 🙂" in out
+    assert [json.loads(line)["text"] for line in history.splitlines()] == [said, said]
+    assert json.loads(threads)["last_user_message"] == said
 
 
 def test_fake_provider_command(shell: Shell, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from turnflow.nodes.dispatch_tools.approval import (
     Settled,
     approval_value,
     decision_schema,
-    edit_requests,
+    review_requests,
     settle,
 )
 from turnflow.nodes.dispatch_tools.ask_user import ask_user_tool
@@ -61,6 +61,12 @@ REGISTRY = ToolRegistry(
 QUESTION = {"questions": [{"prompt": "Which colour?"}, {"prompt": "x" * 2000}]}
 
 
+def fingerprint(name: str) -> str:
+    tool = REGISTRY.find(name)
+    assert tool
+    return tool.fingerprint
+
+
 def waiting(*written: str, first: int = 3) -> list[BatchCall]:
     """Calls `c0`, `c1` and so on, from a wave on; those with a `?` are in review."""
     calls: list[BatchCall] = []
@@ -83,6 +89,7 @@ def waiting(*written: str, first: int = 3) -> list[BatchCall]:
         }
         if item.endswith("?"):
             call["approval"] = "asked"
+            call["tool"] = fingerprint(name)
         calls.append(call)
     return calls
 
@@ -106,7 +113,7 @@ def settled(
     calls: list[BatchCall], *decisions: dict[str, Any], deny: tuple[str, ...] = (), max_chars: int = 1000
 ) -> Settled:
     given = answered(calls, *decisions)
-    requests = edit_requests(calls, given, REGISTRY, {"id": "turn-1"}, {}, None)
+    requests = review_requests(calls, given, REGISTRY, {"id": "turn-1"}, {}, None)
     permissions = {
         call_id: Permission("deny", "rules", "not today")
         if asked.name in deny
@@ -151,7 +158,8 @@ def test_front_ends_find_what_they_draw() -> None:
 def test_arguments_are_shown_whole_and_described_in_a_line() -> None:
     calls = waiting("write?")
     calls[0]["args"] = {"text": "a\n" * 50_000}
-    (action,) = approval_value(calls, REGISTRY, PROMPTS, {"c0": "It is night."})["action_requests"]
+    calls[0]["reason"] = "It is night."
+    (action,) = approval_value(calls, REGISTRY, PROMPTS)["action_requests"]
     assert action["args"] == {"text": "a\n" * 50_000}
     shown, about, reason = action["description"].split("\n\n")
     assert shown.startswith('write({"text": "a\\na\\n')
@@ -310,7 +318,8 @@ def test_what_is_approved_runs() -> None:
 def test_an_approval_for_the_session_is_a_grant() -> None:
     session = {**APPROVE, "scope": "session"}
     after = settled(waiting("delete?", "write?", "look?"), session, APPROVE, session)
-    assert after.grants == {name: {"policy": "user", "turn_id": "turn-1"} for name in ("delete", "look")}
+    granted = {"policy": "user", "turn_id": "turn-1"}
+    assert after.grants == {name: {**granted, "tool": fingerprint(name)} for name in ("delete", "look")}
 
 
 @pytest.mark.parametrize(
@@ -350,9 +359,9 @@ def test_what_stands_behind_a_rejected_call_does_not_run_unless_it_was_let_throu
     after = settled(calls, APPROVE, REJECT, APPROVE, edit("look", place="b"), {**REJECT, "message": "No."})
     assert {call_id: status for call_id, (status, _, _) in ends(after).items()} == {
         "c3": "rejected",
-        "c5": "refused",
+        "c5": "rejected",
         "c7": "rejected",
-        "c8": "refused",
+        "c8": "rejected",
     }
     assert "rejected an earlier call" in ends(after)["c5"][2]
     assert all(after.calls[call_id]["done"] for call_id in after.results)
@@ -362,7 +371,7 @@ def test_what_stands_behind_a_rejected_call_does_not_run_unless_it_was_let_throu
 
 def test_a_question_behind_a_rejected_call_is_not_asked_and_not_remembered() -> None:
     after = settled(waiting("delete?", "ask_user"), REJECT)
-    assert ends(after)["c1"][0] == "refused"
+    assert ends(after)["c1"][0] == "rejected"
     assert after.calls["c1"] == {
         "done": True,
         "args": {},
@@ -385,7 +394,7 @@ def test_an_edited_call_runs_as_it_was_edited() -> None:
 
 
 def test_an_edit_that_changes_nothing_is_an_approval() -> None:
-    after = settled(waiting("write?"), edit("write", text="a"), deny=("write",))
+    after = settled(waiting("write?"), edit("write", text="a"))
     assert after.calls == {"c0": {"approval": "approved"}}
 
 
@@ -395,11 +404,13 @@ def test_a_person_cannot_edit_a_call_into_a_denied_one() -> None:
     assert "done" not in after.calls.get("c1", {})
 
 
-def test_the_policies_are_asked_about_edited_calls_alone() -> None:
+def test_the_policies_are_asked_about_the_calls_that_were_let_through() -> None:
     calls = waiting("write?", "write?", "delete?", "write?")
     given = answered(calls, APPROVE, edit("delete", path="b"), REJECT, edit("write", text="a"))
-    requests = edit_requests(calls, given, REGISTRY, {"id": "turn-1", "session_id": "t1"}, {"look": {}}, None)
-    assert list(requests) == ["c1"]
+    requests = review_requests(
+        calls, given, REGISTRY, {"id": "turn-1", "session_id": "t1"}, {"look": {}}, None
+    )
+    assert list(requests) == ["c0", "c1", "c3"]
     assert (requests["c1"].name, requests["c1"].args) == ("delete", {"path": "b"})
     assert (requests["c1"].needs_approval, requests["c1"].session_id) == (True, "t1")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -14,7 +15,11 @@ from turnflow.nodes.dispatch_tools.arguments import read_arguments
 from turnflow.nodes.dispatch_tools.problems import Problem, describe_problems
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -324,6 +329,7 @@ def test_descriptions_stay_short(texts: list[str]) -> None:
         prop(multipleOf=0),
         prop(minimum="x", enum=3),
         prop(required=[{}], properties=7),
+        prop(required=["x"], properties=[1]),
         {"properties": {"a": 7}},
         {"required": 5, "properties": [], "type": "object"},
         {"allOf": 5, "anyOf": {"x": 1}},
@@ -344,6 +350,48 @@ def test_a_broken_part_leaves_the_rest_checked() -> None:
 def test_a_schema_without_end_is_a_problem(schema: dict[str, Any]) -> None:
     read = read_arguments('{"a": 1}', schema)
     assert [problem["reason"] for problem in read.problems] == ["other"]
+
+
+@pytest.mark.parametrize(("keyword", "value"), [("allOf", "1"), ("anyOf", '"x"'), ("oneOf", "1")])
+def test_a_schema_that_takes_too_long_is_a_problem(keyword: str, value: str) -> None:
+    levels: dict[str, Any] = {
+        f"n{n}": {keyword: [{"$dynamicRef": f"#/$defs/n{n + 1}"}] * 2} for n in range(40)
+    }
+    schema = {"properties": {"a": {"$dynamicRef": "#/$defs/n0"}}, "$defs": levels}
+    levels["n40"] = {"type": "integer"}
+    (problem,) = read_arguments(f'{{"a": {value}}}', schema).problems
+    assert (problem["reason"], problem["path"]) == ("other", "")
+    assert "takes too long" in describe_problems([problem])
+
+
+def test_a_set_of_many_objects_is_checked_in_little_time() -> None:
+    values = [{"key": number, "tags": [number]} for number in range(20_000)]
+    schema = prop(type="array", uniqueItems=True)
+    started = time.thread_time()
+    assert read_arguments(json.dumps({"a": values}), schema).problems == []
+    read = read_arguments(json.dumps({"a": [*values, {"tags": [7.0], "key": 7.0}]}), schema)
+    assert time.thread_time() - started < 20
+    line = 'a: has {"tags": [7.0], "key": 7.0} twice; each item must be another one'
+    assert describe_problems(read.problems) == line
+
+
+def test_a_pattern_is_looked_for_in_little_time() -> None:
+    names = {"patternProperties": {"^(a+)+$": {"pattern": "^(x|x)*$"}}, "additionalProperties": False}
+    given = {"a" * 50: "x" * 50 + "!", "a" * 50 + "!": ""}
+    started = time.thread_time()
+    problems = read_arguments(json.dumps({"a": given}), prop(**names)).problems
+    assert time.thread_time() - started < 5
+    assert [problem["reason"] for problem in problems] == ["pattern", "unknown_key"]
+
+
+def test_a_problem_with_a_large_value_is_told_in_little_time() -> None:
+    values = [{"key": number} for number in range(200_000)]
+    schema = prop(allOf=[{"type": "string"}] * 1000)
+    started = time.thread_time()
+    problems = read_arguments(json.dumps({"a": values}), schema).problems
+    assert time.thread_time() - started < 20
+    assert len(problems) == 1000
+    assert problems[0]["message"].startswith('[{"key": 0}, {"key": 1}')
 
 
 def test_a_recursive_schema_is_followed_as_deep_as_arguments_go() -> None:

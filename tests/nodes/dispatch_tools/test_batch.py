@@ -320,7 +320,7 @@ def test_the_turn_remembers_questions_by_their_beginning() -> None:
 
 def test_a_question_over_a_limit_is_not_remembered() -> None:
     plan = planned("look", "ask_user", max_calls_per_batch=1)
-    assert plan.turn == {"tool_calls": 1, "asks": 0, "asked": []}
+    assert plan.turn == {"tool_calls": 1, "asks": 0}
 
 
 def test_the_batch_that_would_exceed_the_turn_ends_it() -> None:
@@ -329,7 +329,6 @@ def test_the_batch_that_would_exceed_the_turn_ends_it() -> None:
     assert plan.turn == {
         "tool_calls": 126,
         "asks": 0,
-        "asked": [],
         "phase": "finish",
         "finish_cause": "call_limit",
     }

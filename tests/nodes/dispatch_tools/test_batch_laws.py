@@ -14,7 +14,7 @@ from turnflow import ToolPolicy, TurnSettings
 from turnflow.graph.batch import Batch, BatchCall, PlannedBatch, awaiting_approval, next_wave
 from turnflow.graph.permissions import Permission, Verdict
 from turnflow.graph.tool_registry import ToolRegistry
-from turnflow.nodes.dispatch_tools.approval import decision_schema, edit_requests, in_review, settle
+from turnflow.nodes.dispatch_tools.approval import decision_schema, in_review, review_requests, settle
 from turnflow.nodes.dispatch_tools.ask_user import ask_user_tool
 from turnflow.nodes.dispatch_tools.batch import ReadBatch, plan_batch, read_batch
 from turnflow.prompts import Prompts
@@ -239,7 +239,7 @@ def decide(batch: Batch, waiting: list[BatchCall], data: st.DataObject, ends: di
         decisions.append(data.draw(allowed))
     given_ = {"decisions": decisions}
     decisions = TypeAdapter(decision_schema(waiting, REGISTRY)).validate_python(given_)["decisions"]
-    requests = edit_requests(waiting, decisions, REGISTRY, {"id": "turn-1"}, {}, None)
+    requests = review_requests(waiting, decisions, REGISTRY, {"id": "turn-1"}, {}, None)
     permissions = {call_id: Permission(data.draw(VERDICTS), "rules") for call_id in requests}
     after = settle(
         waiting, decisions, REGISTRY, PROMPTS, permissions=permissions, turn_id="turn-1", max_chars=1000

@@ -136,7 +136,7 @@ def test_the_tool_is_run_by_the_graph() -> None:
 @pytest.mark.parametrize("handle", ["", "r0000000000", "x" * 10**6, "a\nb\ud800", "{handle}", "../../etc"])
 def test_a_handle_can_be_anything(handle: str) -> None:
     run = made_run(thread="t")
-    ended = drive(read_on({"handle": handle}, {}, run))
+    ended = drive(read_on({"handle": handle}, run))
     content = str(ended.rendered.content)
     assert ended.status == "error"
     assert content.startswith("There is no result with the handle")
@@ -147,8 +147,8 @@ def test_a_handle_can_be_anything(handle: str) -> None:
 def test_a_kept_result_is_read_with_its_defaults() -> None:
     run = made_run(thread="t-read")
     assert KeepResult(run, HANDLE, "0123456789" * 1000).call()
-    ended = drive(read_on({"handle": HANDLE, "offset": 5}, {}, run))
+    ended = drive(read_on({"handle": HANDLE, "offset": 5}, run))
     assert ended.status == "ok"
     assert str(ended.rendered.content).startswith("[characters 5 to 8005 of 10000]\n56789")
-    past = drive(read_on({"handle": HANDLE, "offset": 10_000}, {}, run))
+    past = drive(read_on({"handle": HANDLE, "offset": 10_000}, run))
     assert past.status == "error"

@@ -28,9 +28,10 @@ from langgraph.types import Command
 from pydantic import BaseModel, Field, RootModel, SecretStr
 
 from tests.linear_time import is_linear
+from turnflow.graph.result_shelf import result_handle
 from turnflow.nodes.dispatch_tools import rendering
 from turnflow.nodes.dispatch_tools.rendering import MAX_ITERATED, text_of
-from turnflow.nodes.dispatch_tools.results import render, result_handle
+from turnflow.nodes.dispatch_tools.results import render
 from turnflow.prompts import Prompts
 
 FUZZ = settings(max_examples=int(os.environ.get("TURNFLOW_FUZZ_EXAMPLES", "300")), deadline=None)

@@ -17,6 +17,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from langgraph.types import Command
 
 from turnflow import CancelToken, ToolOutput
+from turnflow.graph.result_shelf import result_handle
 from turnflow.nodes.dispatch_tools.results import (
     MAX_MEDIA,
     MAX_MEDIA_BLOCKS,
@@ -24,9 +25,8 @@ from turnflow.nodes.dispatch_tools.results import (
     RenderResult,
     render,
     render_failure,
-    result_handle,
-    with_values,
 )
+from turnflow.nodes.dispatch_tools.tool_values import with_values
 from turnflow.prompts import Prompts
 
 PROMPTS = Prompts("en")
@@ -137,6 +137,7 @@ def test_a_tool_output_is_reported() -> None:
 def test_instructions_may_be_taken_out() -> None:
     assert rendered(ToolOutput("x", instructions="")).report["instructions"] == ""
     assert rendered(ToolOutput("x")).report["instructions"] is None
+    assert rendered(ToolOutput("x", instructions={"a": "b"})).report["instructions"] == {"a": "b"}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,10 @@ def test_instructions_may_be_taken_out() -> None:
         ({"load": ["a", 1]}, "TypeError: ToolOutput.load is a list of tool names; int is no name"),
         ({"unload": {"a": 1}}, "TypeError: ToolOutput.unload is a list, not dict"),
         ({"unload": None}, "TypeError: ToolOutput.unload is a list, not NoneType"),
-        ({"instructions": b"x"}, "TypeError: ToolOutput.instructions is a text, not bytes"),
+        (
+            {"instructions": b"x"},
+            "ToolOutput.instructions is a text or a dict of texts, not bytes",
+        ),
         ({"checkpoint": 1}, "TypeError: ToolOutput.checkpoint is a text, not int"),
         ({"sources": 5}, "TypeError: ToolOutput.sources is a list, not int"),
         ({"sources": itertools.count()}, "TypeError: ToolOutput.sources is a list, not count"),

@@ -137,7 +137,7 @@ def test_where_nothing_fits_the_text_names_some_of_what_there_is() -> None:
 
 
 def test_the_text_stays_short() -> None:
-    tools = registered([made(f"tool_{n}", "word " * 10_000) for n in range(40)])
+    tools = registered([made(f"tool_{n}", "word " * 4_000) for n in range(40)])
     assert len(render_found(tools[:MAX_FOUND], tools, EN)[0]) < 300 * MAX_FOUND
     assert len(render_found([], tools, EN)[0]) < 100 * MAX_NAMED
     assert len(find_tools("word " * 10_000, tools, 5)) == 5
