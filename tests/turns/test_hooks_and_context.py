@@ -14,6 +14,7 @@ from tests.turns.stage import Stage, echo
 from turnflow import (
     OpenAICompatibleChat,
     ProviderProfile,
+    ToolPolicy,
     TurnContext,
     TurnHooks,
     build_turn_graph,
