@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId
 from langchain_core.tools import tool as make_tool
 from langchain_core.tools.base import get_all_basemodel_annotations
+from langgraph.prebuilt import InjectedState, InjectedStore
 from pydantic import BaseModel, ValidationError
 
 from turnflow.graph.builtin_tool import BuiltinTool
@@ -120,7 +121,8 @@ class ToolRegistry:
         if hidden := _hidden_arguments(registered):
             raise ValueError(
                 f"tool {tool.name!r}: a model cannot give the argument {hidden[0]!r}, for names that begin "
-                "with '_' are the host's; rename it, give it a default, or inject it"
+                "with '_' and injected ones are the host's; rename it, give it a default, or inject it by "
+                "InjectedState, InjectedStore, InjectedToolCallId or ToolRuntime"
             )
         for name in (tool.name, *policy.aliases):
             if name in self._canonical:
@@ -262,7 +264,17 @@ def _hidden_arguments(registered: RegisteredTool) -> list[str]:
     """Arguments that a tool's function or its schema needs and that no model can give."""
     needed = [p.name for p in _named_parameters(registered.tool) if p.default is p.empty]
     required = registered.parameters.get("required") or []
-    return [name for name in (*needed, *required) if name.startswith("_")]
+    unnamed = [name for name in (*needed, *required) if name.startswith("_")]
+    return [*unnamed, *(name for name in needed if _is_for_nobody(registered.annotations.get(name)))]
+
+
+def _is_for_nobody(annotation: Any) -> bool:
+    """Whether an argument is marked as injected, by a marker that says not what is to be injected."""
+    if get_origin(annotation) is not Annotated:
+        return False
+    marks = [mark if isinstance(mark, type) else type(mark) for mark in get_args(annotation)[1:]]
+    injected = [mark for mark in marks if issubclass(mark, InjectedToolArg)]
+    return bool(injected) and not any(issubclass(mark, _INJECTED) for mark in injected)
 
 
 def _named_parameters(tool: BaseTool) -> list[inspect.Parameter]:
@@ -272,4 +284,5 @@ def _named_parameters(tool: BaseTool) -> list[inspect.Parameter]:
     return [p for p in parameters if p.kind not in _MANY]
 
 
+_INJECTED = (InjectedState, InjectedStore, InjectedToolCallId)
 _MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from langchain_core.tools import BaseTool, InjectedToolCallId, tool
+from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, tool
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -28,6 +28,11 @@ from turnflow import (
     build_turn_graph,
     run_turn,
 )
+
+
+def with_an_injected_argument(secret: Annotated[str, InjectedToolArg]) -> str:
+    """Take what nobody gives."""
+    return secret
 
 
 def with_a_host_argument(_key: str) -> str:
@@ -406,6 +411,7 @@ def test_same_ids_in_two_turns_do_not_mix(stage: Stage, fake_provider: Start) ->
         ([add], {"add": {"review": []}}, "review"),
         ([object()], None, "is no tool"),
         ([with_a_host_argument], None, "cannot give the argument '_key'"),
+        ([with_an_injected_argument], None, "cannot give the argument 'secret'"),
     ],
 )
 def test_bad_tools_are_refused_when_the_graph_is_built(tools: Any, policies: Any, complaint: str) -> None:
