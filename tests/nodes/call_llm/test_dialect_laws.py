@@ -213,7 +213,7 @@ VALUES = st.recursive(
     st.one_of(
         st.none(),
         st.booleans(),
-        st.integers(),
+        st.integers(-(2**63), 2**64 - 1),
         st.sampled_from([*MARKS, *BLOCKS, *CODE]),
         st.text(max_size=8),
     ),

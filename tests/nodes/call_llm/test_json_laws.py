@@ -53,7 +53,9 @@ TOOLS = st.fixed_dictionaries(
 INPUTS = TEXTS | TEXTS | TOOLS | st.lists(TOOLS, max_size=2) | st.fixed_dictionaries({"question": TEXTS})
 ACTIONS = st.sampled_from(["reply", "reply", " Reply", "call_tool", "clarify", "dance"])
 EXTRA = st.dictionaries(
-    st.sampled_from(["a", "b"]), TEXTS | st.integers() | st.lists(TEXTS, max_size=2), max_size=1
+    st.sampled_from(["a", "b"]),
+    TEXTS | st.integers(-(2**63), 2**64 - 1) | st.lists(TEXTS, max_size=2),
+    max_size=1,
 )
 PUT_IN = [
     "",

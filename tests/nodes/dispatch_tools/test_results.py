@@ -149,7 +149,7 @@ def test_instructions_may_be_taken_out() -> None:
         ({"unload": None}, "TypeError: ToolOutput.unload is a list, not NoneType"),
         (
             {"instructions": b"x"},
-            "ToolOutput.instructions is a text or a dict of texts, not bytes",
+            "TypeError: ToolOutput.instructions is a text or a dict of texts, not bytes",
         ),
         ({"checkpoint": 1}, "TypeError: ToolOutput.checkpoint is a text, not int"),
         ({"sources": 5}, "TypeError: ToolOutput.sources is a list, not int"),
