@@ -164,6 +164,10 @@ class Default:
         return self.verdict
 
 
+_HARMLESS = (DenyList, AllowList, SessionGrants, ToolRisk, AskIfUncertain, Default)
+"""Policies that change nothing of what they are given."""
+
+
 class PermissionPolicy:
     """A chain: deny list, own rules, session grants, allow list, the tool's own risk, default.
 
@@ -240,7 +244,7 @@ class AskPermissions:
     def _decide(self, request: PermissionRequest) -> Permission:
         for policy in self._policies:
             with _FailClosed(policy) as asked:
-                said = policy(_own(request))
+                said = policy(_own(request, policy))
                 if inspect.isawaitable(said):
                     said = run_coroutine(_awaiting(said))
                 asked.answer = _read(said, policy)
@@ -251,7 +255,7 @@ class AskPermissions:
     async def _adecide(self, request: PermissionRequest) -> Permission:
         for policy in self._policies:
             with _FailClosed(policy) as asked:
-                said = policy(_own(request))
+                said = policy(_own(request, policy))
                 if inspect.isawaitable(said):
                     said = await said
                 asked.answer = _read(said, policy)
@@ -260,8 +264,10 @@ class AskPermissions:
         raise AssertionError("a chain ends with its default")
 
 
-def _own(request: PermissionRequest) -> PermissionRequest:
+def _own(request: PermissionRequest, policy: Policy) -> PermissionRequest:
     """The request with values of its own, so that what one policy does to them is hidden from the next."""
+    if type(policy) in _HARMLESS:
+        return request
     return replace(request, args=deepcopy(request.args), grants=deepcopy(dict(request.grants)))
 
 
