@@ -62,6 +62,21 @@ def _integer_or_text(digits: str) -> int | str:
     return number if is_storable(number) else digits
 
 
+def canonical(value: Any) -> str:
+    """A JSON value as a text that is the same for equal values: 1 and 1.0 are equal, 1 and true are not."""
+    return json.dumps(_with_whole_numbers(value), sort_keys=True, separators=(",", ":"))
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_with_whole_numbers(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(item) for key, item in value.items()}
+    return value
+
+
 class SurrogateJoiner:
     """Joins surrogate pairs that a stream cut in two."""
 

@@ -6,7 +6,6 @@ policies are asked about those (`permission_requests`), and `plan_batch` takes t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from turnflow.graph.loop_guard import CALLS_KEPT, digest
 from turnflow.graph.permissions import Default, Permission, PermissionRequest, needs_approval
 from turnflow.graph.settings import TurnSettings
 from turnflow.graph.similar import near_duplicate, shortened
+from turnflow.graph.text import canonical
 from turnflow.graph.tool_names import safe_tool_name
 from turnflow.graph.tool_registry import RegisteredTool, ToolRegistry
 from turnflow.graph.transcript import result_message
@@ -108,16 +108,7 @@ def call_key(name: str, args: Mapping[str, Any]) -> str:
 
 
 def _identity(name: str, args: Mapping[str, Any]) -> str:
-    return json.dumps([name, _even(args)], sort_keys=True)
-
-
-def _even(value: Any) -> Any:
-    """The value with whole numbers written in one way: JSON knows no difference between 2 and 2.0."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, Mapping):
-        return {key: _even(item) for key, item in value.items()}
-    return [_even(item) for item in value] if isinstance(value, list) else value
+    return canonical([name, dict(args)])
 
 
 def read_batch(

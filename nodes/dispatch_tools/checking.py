@@ -6,7 +6,6 @@ be applied, or not in bounded time, accepts anything.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -17,6 +16,7 @@ from jsonschema.exceptions import UndefinedTypeCheck, ValidationError
 from turnflow.graph.json_schema import referred
 from turnflow.graph.patterns import read_pattern
 from turnflow.graph.shown import shown
+from turnflow.graph.text import canonical
 
 MAX_STEPS = 500_000
 """Steps of about 5 microseconds that checking may take."""
@@ -78,21 +78,6 @@ def errors_of(value: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError
         RecursionError: The schema has no end, or value or schema are nested too deeply.
     """
     return _Validator(Work(schema), schema).iter_errors(value)
-
-
-def canonical(value: Any) -> str:
-    """A JSON value as a text that is the same for equal values: 1 and 1.0 are equal, 1 and true are not."""
-    return json.dumps(_with_whole_numbers(value), sort_keys=True, separators=(",", ":"))
-
-
-def _with_whole_numbers(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_with_whole_numbers(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _with_whole_numbers(item) for key, item in value.items()}
-    return value
 
 
 BROKEN = (UndefinedTypeCheck, TypeError, AttributeError, LookupError, ValueError, ArithmeticError)

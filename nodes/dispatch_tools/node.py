@@ -11,9 +11,8 @@ from turnflow.graph.batch import BatchCall
 from turnflow.graph.events import Emitter
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.langgraph_access import read_state
-from turnflow.graph.transcript import result_message
 from turnflow.nodes.dispatch_tools.ask_user import ask
-from turnflow.nodes.dispatch_tools.ending import Ended
+from turnflow.nodes.dispatch_tools.ending import Ended, tell_end
 from turnflow.nodes.dispatch_tools.read_result import ReadResultTool, read_on
 from turnflow.nodes.dispatch_tools.results import Rendered
 from turnflow.nodes.dispatch_tools.review import review
@@ -39,22 +38,10 @@ def dispatch_tools(sent: Dispatched, run: NodeRun) -> Body[Update]:
     emitter = run.emitter(turn)
     started = time.monotonic()
     ended = yield from _run(call, turn, sent["batch_id"], run, emitter)
-    rendered = ended.rendered
-    message = result_message(turn["id"], call["id"], call["name"], rendered.content, ok=rendered.ok)
-    message.artifact = rendered.artifact
-    if handle := rendered.report.get("handle"):
-        message.additional_kwargs["turnflow"] = {"handle": handle}
-    fields = {
-        "tool_call_id": call["id"],
-        "name": call["name"],
-        "status": ended.status,
-        "content": rendered.content,
-    }
-    emitter.emit("tool.result", duration=round(time.monotonic() - started, 6), **fields)
-    said = yield from run.hook("on_tool_result", turn, **fields)
+    duration = round(time.monotonic() - started, 6)
+    message, said = yield from tell_end(call, ended, turn, run, duration=duration)
     # The arguments stand in the transcript; the batch is carried along in each later checkpoint.
-    report = {"done": True, "args": {}, "directives": said, **rendered.report}
-    report = {key: value for key, value in report.items() if value or key == "args" or value == ""}
+    report = {**said, "done": True, "args": {}}
     update: Update = {"messages": [message], "batch": {"id": sent["batch_id"], "calls": {call["id"]: report}}}
     # A question stands alone in its superstep: its task may take back what announced the pause.
     return {**update, "answer": "", "outcome": {}} if call["asks"] and ended.status == "ok" else update

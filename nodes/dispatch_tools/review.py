@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import ToolMessage
 from langgraph.types import interrupt
 
 from turnflow.graph.batch import BatchCall, batch_of, waiting_calls
@@ -13,7 +12,6 @@ from turnflow.graph.events import Emitter
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.langgraph_access import read_state
 from turnflow.graph.permissions import AskPermissions
-from turnflow.graph.transcript import result_message
 from turnflow.nodes.dispatch_tools.approval import (
     approval_value,
     decision_schema,
@@ -21,7 +19,7 @@ from turnflow.nodes.dispatch_tools.approval import (
     review_requests,
     settle,
 )
-from turnflow.nodes.dispatch_tools.ending import Ended
+from turnflow.nodes.dispatch_tools.ending import tell_end
 
 
 def review(turn: dict[str, Any], run: NodeRun) -> Body[Update]:
@@ -53,7 +51,7 @@ def review(turn: dict[str, Any], run: NodeRun) -> Body[Update]:
     messages = []
     for call in waiting:
         if ended := settled.results.get(call["id"]):
-            message, report = yield from _answer(call, ended, turn, run)
+            message, report = yield from tell_end(call, ended, turn, run)
             messages.append(message)
             calls[call["id"]] = {**calls[call["id"]], **report}
     update: Update = {
@@ -81,22 +79,3 @@ def _tell_decisions(
             scope=decision.get("scope", "once"),
             **({"edited_action": decision["edited_action"]} if decision["type"] == "edit" else {}),
         )
-
-
-def _answer(
-    call: BatchCall, ended: Ended, turn: dict[str, Any], run: NodeRun
-) -> Body[tuple[ToolMessage, dict[str, Any]]]:
-    """The result of a call that does not run, and what of it goes into the batch."""
-    rendered = ended.rendered
-    message = result_message(turn["id"], call["id"], call["name"], rendered.content, ok=rendered.ok)
-    fields = {
-        "tool_call_id": call["id"],
-        "name": call["name"],
-        "status": ended.status,
-        "content": rendered.content,
-    }
-    run.emitter(turn).emit("tool.result", **fields)
-    said: list[str] = []
-    if ended.status == "ok":
-        said = yield from run.hook("on_tool_result", turn, **fields)
-    return message, {"directives": said}

@@ -61,7 +61,7 @@ def run_tool(
                 with_values(registered.tool),
                 request,
                 run.config,
-                timeout=registered.policy.timeout or resources.settings.tool_timeout,
+                timeout=_seconds(registered, run),
                 cancel=resources.cancel,
             )
     finally:
@@ -69,6 +69,11 @@ def run_tool(
     if isinstance(end.error, GraphInterrupt):
         end = yield from _interrupted(end.error, call, turn, batch_id, run)
     return (yield from _ended(end, registered, call, batch_id, run))
+
+
+def _seconds(registered: RegisteredTool, run: NodeRun) -> float:
+    """How long a call may take, and then its result to be rendered."""
+    return registered.policy.timeout or run.resources.settings.tool_timeout
 
 
 def _permission(call: BatchCall) -> Permission:
@@ -121,13 +126,12 @@ def _interrupted(
 def _ended(
     end: ToolEnd, registered: RegisteredTool, call: BatchCall, batch_id: str, run: NodeRun
 ) -> Body[Ended]:
-    resources, prompts = run.resources, run.resources.prompts
+    prompts = run.resources.prompts
     if end.given_up is not None:
         report = {} if registered.policy.read_only else {"uncertain": True}
         if end.given_up.cancelled:
             return Ended("cancelled", Rendered(prompts.text("result", "cancelled"), ok=False, report=report))
-        seconds = registered.policy.timeout or resources.settings.tool_timeout
-        text = prompts.text("result", "timeout", seconds=seconds)
+        text = prompts.text("result", "timeout", seconds=_seconds(registered, run))
         return Ended("timeout", Rendered(text, ok=False, report=report))
     if isinstance(end.error, GraphBubbleUp):
         raise end.error
@@ -153,7 +157,7 @@ def _kept(
         max_chars=max_chars,
         prompts=prompts,
         handle=handle,
-        timeout=registered.policy.timeout or settings.tool_timeout,
+        timeout=_seconds(registered, run),
         cancel=run.resources.cancel,
     )
     if rendered.whole is not None and handle and not (yield KeepResult(run, handle, rendered.whole)):

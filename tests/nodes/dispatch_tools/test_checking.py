@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from tests.linear_time import is_linear
-from turnflow.nodes.dispatch_tools.checking import TooMuchWorkError, canonical, errors_of
+from turnflow.graph.text import canonical
+from turnflow.nodes.dispatch_tools.checking import TooMuchWorkError, errors_of
 
 FUZZ = settings(max_examples=int(os.environ.get("TURNFLOW_FUZZ_EXAMPLES", "300")), deadline=None)
 
