@@ -27,11 +27,22 @@ from langgraph.types import Send
 from typing_extensions import TypedDict
 
 from tests.graph.saver_chat import thread
-from turnflow.graph.effects import EffectFound, FindEffects, StartEffect, WithdrawEffect
+from turnflow.graph.effects import Effect, EffectFound, FindEffects, StartEffect, WithdrawEffect
 from turnflow.graph.flow import Body, NodeRun, adrive, drive
 from turnflow.graph.saver import open_saver
 
 BATCH = "message-1"
+
+EFFECT = Effect(
+    thread_id="t",
+    namespace="",
+    batch_id="message",
+    call_id="call",
+    key="key",
+    name="send",
+    task_id="task",
+    checkpoint_id="",
+)
 
 KINDS = [
     ("ours", "sync"),

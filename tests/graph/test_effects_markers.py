@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from tests.graph.effects_stage import KINDS, Stage, opened, results
+from tests.graph.effects_stage import EFFECT, KINDS, Stage, opened, results
 from tests.graph.saver_chat import thread
 from turnflow.graph import effects, effects_markers
 from turnflow.graph.effects_journal import NEW, STARTED, Effect, EffectFound
@@ -20,17 +20,6 @@ from turnflow.graph.effects_markers import MARKER, MAX_STEPS, find_marked, start
 from turnflow.graph.flow import drive
 
 foreign_savers = pytest.mark.parametrize(("kind", "mode"), [one for one in KINDS if one[0] != "ours"])
-
-EFFECT = Effect(
-    thread_id="t",
-    namespace="",
-    batch_id="message",
-    call_id="call",
-    key="key",
-    name="send",
-    task_id="task",
-    checkpoint_id="",
-)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.constants import START
 
+from tests.graph.effects_stage import EFFECT
 from tests.graph.saver_chat import Note, rows, thread
 from turnflow.graph import saver as saver_module
 from turnflow.graph.effects_journal import NEW, STARTED, Effect, EffectFound
@@ -29,17 +30,6 @@ from turnflow.graph.saver_boundary import Held, HeldWrites
 from turnflow.graph.saver_rows import insert
 
 ROOT = Path(__file__).parents[2]
-
-EFFECT = Effect(
-    thread_id="t",
-    namespace="",
-    batch_id="message",
-    call_id="call",
-    key="key",
-    name="send",
-    task_id="task",
-    checkpoint_id="",
-)
 
 RESULT = ToolMessage("sent", tool_call_id="call", id="result")
 WRITES: list[tuple[str, Any]] = [("messages", [RESULT]), ("batch", {"done": True})]
