@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 from langgraph.types import Command
 
 from tests.turns.scripted import Start, asks, call, calls, says, script
@@ -38,14 +39,14 @@ def test_the_same_call_with_the_same_result(stage: Stage, fake_provider: Start) 
     assert "circles" not in said(provider, 2)
 
 
-def test_two_calls_in_turn(stage: Stage, fake_provider: Start) -> None:
-    pairs = itertools.chain.from_iterable(
-        (calls(call("add", f"a{n}", a=1, b=1)), calls(call("echo", f"e{n}", text="x"))) for n in range(8)
-    )
-    provider = fake_provider(script(*pairs, {"expect": {"no_tools": True}, **says("Enough.")}))
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_calls_in_turn(stage: Stage, fake_provider: Start, length: int) -> None:
+    rounds = [calls(call("echo", f"c{n}", text=f"{n % length}")) for n in range(8 * length)]
+    provider = fake_provider(script(*rounds, {"expect": {"no_tools": True}, **says("Enough.")}))
     played = stage.play(stage.graph(provider, settings=LONG), "Go.")
-    assert played.outcome["stop_reason"] == "loop"
-    assert played.of("nudge")[-1]["length"] == 2
+    assert (played.status, played.outcome["stop_reason"]) == ("finished_budget", "loop")
+    last = played.of("nudge")[-1]
+    assert (last["level"], last["count"], last["length"]) == ("stop", 8, length)
 
 
 def test_the_same_broken_call(stage: Stage, fake_provider: Start) -> None:
