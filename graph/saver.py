@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any, Self
 from langgraph.checkpoint.sqlite.utils import search_where
 
 from turnflow.graph.saver_boundary import Boundary, HeldCheckpoint, HeldWrites
+from turnflow.graph.saver_collect import Upkeep
 from turnflow.graph.saver_connection import SaverConnection, SaverError, Synchronous
+from turnflow.graph.saver_edits import EditStore
 from turnflow.graph.saver_effects import EffectStore
+from turnflow.graph.saver_prune import FULL_TURNS, KEEP_TURNS
+from turnflow.graph.saver_record import RecordStore
 from turnflow.graph.saver_results import ResultStore
 from turnflow.graph.saver_rows import checkpoint_rows, insert, write_rows
-from turnflow.graph.saver_tables import TABLES
 
 if TYPE_CHECKING:
     import os
     import sqlite3
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
@@ -37,7 +40,7 @@ _PAGE = 16
 """Checkpoints that `alist` fetches per thread hop: few enough to hold decoded, whatever they carry."""
 
 
-class TurnSaver(EffectStore, ResultStore):
+class TurnSaver(EditStore, EffectStore, RecordStore, ResultStore, Upkeep):
     """A checkpoint saver on one SQLite file, for `invoke` and `ainvoke`, any thread, any event loop.
 
     Tables and statements are those of LangGraph's `SqliteSaver`, so each reads the other's files.
@@ -57,8 +60,11 @@ class TurnSaver(EffectStore, ResultStore):
         *,
         synchronous: Synchronous = "NORMAL",
         serde: SerializerProtocol | None = None,
+        keep_turns: int | None = KEEP_TURNS,
+        full_turns: int = FULL_TURNS,
     ) -> None:
         """Open the file; the arguments and errors are those of `open_saver`."""
+        self._set_kept(keep_turns, full_turns)
         self._connection = SaverConnection(path, synchronous)
         self._boundary = Boundary()
         super().__init__(self._connection.sqlite, serde=serde)
@@ -100,11 +106,16 @@ class TurnSaver(EffectStore, ResultStore):
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,  # noqa: ARG002 (LangGraph's signature)
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Take in a checkpoint; it is stored at once unless it can be made again for nothing."""
-        held, must_store = self._hold_checkpoint(config, checkpoint, metadata)
-        if must_store:
+        self._connection.check()
+        is_branch = self._may_branch(config, checkpoint, metadata)
+        branch = self._branch_of(config, checkpoint, metadata) if is_branch else None
+        held, must_store = self._hold_checkpoint(config, checkpoint, metadata, branch)
+        if metadata.get("source") == "update":
+            self._store_edit(config, checkpoint, new_versions)
+        elif must_store:
             self._store(held.thread_id)
         return _config_of(held)
 
@@ -124,16 +135,6 @@ class TurnSaver(EffectStore, ResultStore):
         """Give a checkpoint and what was written after it: the one named, else the thread's newest."""
         self._store(str(config["configurable"]["thread_id"]))
         return super().get_tuple(config)
-
-    def delete_thread(self, thread_id: str) -> None:
-        """Remove all that belongs to a thread."""
-        with self.lock:
-            self._boundary.forget(thread_id)
-            with self.cursor() as cursor:
-                for table in TABLES:
-                    cursor.execute(f"DELETE FROM {table} WHERE thread_id = ?", (thread_id,))  # noqa: S608 (our names)
-                super().delete_thread(thread_id)
-            self._forget_effects(thread_id)
 
     def list(
         self,
@@ -212,29 +213,19 @@ class TurnSaver(EffectStore, ResultStore):
         with self.cursor(transaction=False):
             return super().get_delta_channel_history(config=config, channels=channels)
 
-    def read_record(self, thread_id: str) -> Iterator[dict[str, Any]]:
-        """Give the facts of a thread, oldest first.
-
-        Args:
-            thread_id: The thread.
-
-        Yields:
-            Dicts with `type`, `turn_id`, `round`, `time` (seconds since the epoch), `seq` (the order within
-            the file) and what the type brings along (docs/storage.md).
-        """
-        self._store(thread_id)
-        query = "SELECT seq, type, value FROM turnflow_record WHERE thread_id = ? ORDER BY seq"
-        with self.cursor(transaction=False) as cursor:
-            rows = cursor.execute(query, (thread_id,)).fetchall()
-        for seq, kind, value in rows:
-            yield {**self.serde.loads_typed((kind, value)), "seq": seq}
-
     def _hold_checkpoint(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        branch: HeldWrites | None,
     ) -> tuple[HeldCheckpoint, bool]:
-        self._connection.check()
         held = checkpoint_rows(config, checkpoint, metadata, self.serde)
-        return held, self._boundary.add_checkpoint(held, checkpoint["channel_values"], metadata.get("source"))
+        values, source = checkpoint["channel_values"], metadata.get("source")
+        must_store = self._boundary.add_checkpoint(held, values, source)
+        if branch is not None:
+            self._boundary.add_writes(branch, ())
+        return held, must_store
 
     def _hold_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
@@ -254,6 +245,7 @@ class TurnSaver(EffectStore, ResultStore):
                 for held in kept:
                     insert(cursor, held)
                     self._settle(cursor, held)
+                self._enter_turns(cursor, kept)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Async twin of `get_tuple`."""
@@ -281,11 +273,17 @@ class TurnSaver(EffectStore, ResultStore):
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,  # noqa: ARG002 (LangGraph's signature)
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Async twin of `put`."""
-        held, must_store = self._hold_checkpoint(config, checkpoint, metadata)
-        if must_store:
+        self._connection.check()
+        branch = None
+        if self._may_branch(config, checkpoint, metadata):
+            branch = await self._connection.run(self._branch_of, config, checkpoint, metadata)
+        held, must_store = self._hold_checkpoint(config, checkpoint, metadata, branch)
+        if metadata.get("source") == "update":
+            await self._connection.run(self._store_edit, config, checkpoint, new_versions)
+        elif must_store:
             await self._connection.run(self._store, held.thread_id)
         return _config_of(held)
 
@@ -300,10 +298,6 @@ class TurnSaver(EffectStore, ResultStore):
         held, must_store = self._hold_writes(config, writes, task_id, task_path)
         if must_store:
             await self._connection.run(self._store, held.thread_id)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """Async twin of `delete_thread`."""
-        await self._connection.run(self.delete_thread, thread_id)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -325,16 +319,12 @@ def _config_of(held: HeldCheckpoint) -> RunnableConfig:
 class SaverContext:
     """What `open_saver` gives: opens a saver on entering and closes it on leaving, sync or async."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], synchronous: Synchronous, serde: SerializerProtocol | None
-    ) -> None:
-        self._path = path
-        self._synchronous = synchronous
-        self._serde = serde
+    def __init__(self, make: Callable[[], TurnSaver]) -> None:
+        self._make = make
         self._entered: list[TurnSaver] = []
 
     def __enter__(self) -> TurnSaver:
-        saver = TurnSaver(self._path, synchronous=self._synchronous, serde=self._serde)
+        saver = self._make()
         self._entered.append(saver)
         return saver
 
@@ -353,6 +343,8 @@ def open_saver(
     *,
     synchronous: Synchronous = "NORMAL",
     serde: SerializerProtocol | None = None,
+    keep_turns: int | None = KEEP_TURNS,
+    full_turns: int = FULL_TURNS,
 ) -> SaverContext:
     """Open a SQLite file that keeps the graph's threads, for `with` and for `async with`.
 
@@ -364,12 +356,16 @@ def open_saver(
         synchronous: "NORMAL" survives the death of the process; "FULL" also a power cut, at the
             price of one disk flush per commit (docs/storage.md).
         serde: How values become bytes, if not LangGraph's default; encryption is one use.
+        keep_turns: Of so many turns the input and the final checkpoint are kept when a new turn begins, of
+            older ones nothing; what was said is in the archive. None keeps every checkpoint.
+        full_turns: Of so many turns every superstep is kept, the current one included.
 
     Returns:
         A context manager that gives a `TurnSaver`.
 
     Raises:
         SaverError: On entering, if the file cannot be opened, read or written.
-        ValueError: On entering, if `synchronous` is neither "NORMAL" nor "FULL".
+        ValueError: On entering, if `synchronous` is neither "NORMAL" nor "FULL", or a number is less than 1.
     """
-    return SaverContext(path, synchronous, serde)
+    options: dict[str, Any] = {"keep_turns": keep_turns, "full_turns": full_turns}
+    return SaverContext(lambda: TurnSaver(path, synchronous=synchronous, serde=serde, **options))

@@ -19,7 +19,7 @@ from turnflow.graph.state import TRANSCRIPT, is_turn
 
 Row = tuple[Any, ...]
 
-QUIET_NODES = frozenset({"classify_label", "repair", "fold_checkpoint"})
+QUIET_NODES = frozenset({"classify_label", "repair"})
 """Nodes of the turn graph that run nobody's code: they are over in an instant."""
 
 REPEATABLE_NODES = QUIET_NODES | {"assemble_context", "finalize"}
@@ -47,6 +47,7 @@ class HeldCheckpoint:
         parent: The id of the checkpoint before it, if there is one.
         row: Type, value and metadata, as they are stored.
         can_go: Whether it may be left out once the next one is stored.
+        turn_id: The turn that it belongs to, as far as its values say so; '' if they do not.
     """
 
     thread_id: str
@@ -55,6 +56,7 @@ class HeldCheckpoint:
     parent: str | None
     row: Row
     can_go: bool
+    turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar, get_ar
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from turnflow.graph.effects_journal import Effect
-from turnflow.graph.saver_tables import TABLES
+from turnflow.graph.saver_tables import can_index, make_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,6 +68,8 @@ class SaverConnection:
         lock: Held for as long as a transaction lasts, so a thread may take it again.
         effects: The calls that this process entered as started and whose end it has not stored, by the task
             that runs each. Guarded by the lock.
+        turns: The turn that was stored last, by thread and namespace. Guarded by the lock.
+        has_index: Whether this Python's SQLite has full-text search.
     """
 
     def __init__(self, path: str | os.PathLike[str], synchronous: Synchronous) -> None:
@@ -81,6 +83,8 @@ class SaverConnection:
         self.sqlite = _open(self.path, synchronous)
         self.lock = threading.RLock()
         self.effects: dict[str, Effect] = {}
+        self.turns: dict[tuple[str, str], str] = {}
+        self.has_index = can_index(self.sqlite)
         self._closed = False
         self._is_reading = False
         self._undo: list[Callable[[], None]] = []
@@ -221,6 +225,7 @@ def _check_path(path: str) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: str, synchronous: Synchronous) -> None:
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a fresh file; of another one it stays as it is
     mode = _switch_to_wal(connection)
     if mode != "wal" and path != MEMORY:
         raise SaverError(
@@ -232,8 +237,7 @@ def _prepare(connection: sqlite3.Connection, path: str, synchronous: Synchronous
         if present and not needed <= present:
             raise SaverError(f"{path} holds another program's table {table!r}; give a file of its own")
     SqliteSaver(connection).setup()
-    for statement in TABLES.values():
-        connection.execute(statement)
+    make_tables(connection)
     # A file that was set up before passes all of the above even if it cannot be written: ask for a
     # write that changes nothing (BEGIN IMMEDIATE alone succeeds on a read-only file).
     connection.execute("DELETE FROM writes WHERE 0")

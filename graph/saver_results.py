@@ -7,6 +7,7 @@ from typing import Any
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from turnflow.graph.saver_connection import SaverConnection
+from turnflow.graph.saver_values import packed, unpacked
 
 _KEEP = "INSERT OR REPLACE INTO turnflow_results (thread_id, handle, type, value) VALUES (?, ?, ?, ?)"
 
@@ -26,7 +27,7 @@ class ResultStore(SqliteSaver):
             handle: What it is found by; an older result of the same handle is replaced.
             value: The result, usually a text; the saver's serializer must know its type.
         """
-        row = self.serde.dumps_typed(value)
+        row = packed(self.serde, value)
         with self.cursor() as cursor:
             cursor.execute(_KEEP, (thread_id, handle, *row))
 
@@ -38,7 +39,7 @@ class ResultStore(SqliteSaver):
         """Give the result that is kept under a handle of a thread, None if there is none."""
         with self.cursor(transaction=False) as cursor:
             row = cursor.execute(_FIND, (thread_id, handle)).fetchone()
-        return None if row is None else self.serde.loads_typed(row)
+        return None if row is None else unpacked(self.serde, *row)
 
     async def afind_result(self, thread_id: str, handle: str) -> Any:
         """Async twin of `find_result`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -12,10 +12,14 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMeta
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from turnflow.graph.saver_boundary import Held, HeldCheckpoint, HeldWrites, Row, can_go
-from turnflow.graph.state import RECORD, TRANSCRIPT
+from turnflow.graph.saver_values import packed
+from turnflow.graph.state import RECORD, TRANSCRIPT, is_turn
 
 MAX_BYTES = 10**9
 """SQLite's limit for one value, in its default build (https://sqlite.org/limits.html)."""
+
+_TAKES_IN = "branch:to:assemble_context"
+"""The channel that starts the node which begins a turn."""
 
 _PUT_CHECKPOINT = """INSERT OR REPLACE INTO checkpoints
 (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
@@ -51,6 +55,7 @@ def checkpoint_rows(
         parent=configurable.get("checkpoint_id"),
         row=(*serde.dumps_typed(checkpoint), described.encode("utf-8", "ignore")),
         can_go=can_go(values, metadata.get("source")),
+        turn_id=_turn_id(values, metadata.get("source")),
     )
     _check(held)
     return held
@@ -82,12 +87,23 @@ def write_rows(
             for index, (channel, value) in enumerate(writes)
             if channel != RECORD
         ],
-        facts=[(index, *dump(fact)) for index, fact in enumerate(facts)],
+        facts=[(index, *packed(serde, fact)) for index, fact in enumerate(facts)],
         replaces=all(channel in WRITES_IDX_MAP for channel, _ in writes),
         pins=any(channel == TRANSCRIPT and value != [] for channel, value in writes),
     )
     _check(held)
     return held
+
+
+def _turn_id(values: Mapping[str, Any], source: str | None) -> str:
+    """The turn that a checkpoint with these values belongs to.
+
+    None where they may still hold the turn before: from an input until the node that takes it in is over.
+    """
+    turn: Any = values.get("turn")
+    if source == "input" or _TAKES_IN in values or not is_turn(turn):
+        return ""
+    return str(turn.get("id") or "")
 
 
 def _check(held: Held) -> None:

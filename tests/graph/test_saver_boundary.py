@@ -131,7 +131,7 @@ def begun() -> Boundary:
     [
         ("classify_label", False),
         ("repair", False),
-        ("fold_checkpoint", False),
+        ("fold_checkpoint", True),
         ("assemble_context", True),
         ("finalize", True),
         ("call_llm", True),
@@ -245,7 +245,7 @@ def test_late_writes_of_a_checkpoint_that_was_left_out_bring_their_facts_alone()
 
 def test_every_node_is_known_to_cost_something_or_nothing() -> None:
     nodes = {node for node in build_turn_graph("unused").nodes if node != START}
-    assert nodes == REPEATABLE_NODES | {"call_llm", "dispatch_tools"}
+    assert nodes == REPEATABLE_NODES | {"call_llm", "dispatch_tools", "fold_checkpoint"}
 
 
 def test_what_may_go() -> None:
@@ -796,7 +796,11 @@ def test_any_turn_reads_back_as_from_memory(
 
     def state(graph: Any) -> Any:
         values = graph.get_state(thread("t")).values
-        turn = {key: value for key, value in values["turn"].items() if "id" not in key}
+        turn = {
+            key: value
+            for key, value in values["turn"].items()
+            if "id" not in key and key not in {"on_record", "archived", "archived_input"}
+        }
         outcome = {key: value for key, value in values["outcome"].items() if key != "turn_id"}
         return described(values["messages"]), turn, outcome, values["answer"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from langgraph.checkpoint.conformance import checkpointer_test, validate
-from langgraph.checkpoint.conformance.capabilities import BASE_CAPABILITIES
+from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 
 from turnflow.graph.saver import TurnSaver, open_saver
 
@@ -24,4 +24,4 @@ async def test_saver_conforms(name: str, tmp_path: Path) -> None:
     failures = [failure for result in report.results.values() for failure in result.failures]
     assert not failures
     assert report.passed_all()
-    assert all(report.results[capability.value].tests_passed for capability in BASE_CAPABILITIES)
+    assert all(report.results[capability.value].tests_passed for capability in ALL_CAPABILITIES)

@@ -296,7 +296,8 @@ def test_a_forked_process_is_told_to_open_its_own(path: Path) -> None:
 
 def test_every_other_saver_test_passes_in_strict_msgpack_mode() -> None:
     folder = Path(__file__).parent
-    files = [folder / f"test_saver{part}.py" for part in ("", "_connection", "_conformance")]
+    parts = ("", "_connection", "_conformance", "_record", "_upkeep")
+    files = [folder / f"test_saver{part}.py" for part in parts]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)],
         cwd=ROOT,
