@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AnyMessage
 
+from turnflow.graph.archiving import find_place
 from turnflow.graph.batch import NO_BATCH, batch_of, calls_ahead, needs_fold, next_wave
 from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, NodeRun, Update
+from turnflow.graph.folding import wants_fold
 from turnflow.graph.open_calls import SUPERSEDED, close_open_calls
+from turnflow.graph.outcome import ErrorInfo
 from turnflow.graph.pauses import announce_pause, next_pause
 from turnflow.graph.protocol import LabelProtocol
 from turnflow.graph.routes import ends
+from turnflow.graph.session import touched
 from turnflow.graph.state import TurnState, merge_batch, merge_session
 from turnflow.graph.transcript import has_handles, merge_messages
-from turnflow.nodes.assemble_context.loading import loaded_by
+from turnflow.nodes.assemble_context.loading import left_behind, loaded_by
+from turnflow.nodes.assemble_context.request import plan_request
 from turnflow.nodes.assemble_context.rounds import next_round
 from turnflow.nodes.assemble_context.take_in import keep_done, take_in
 from turnflow.nodes.assemble_context.told import told
 from turnflow.nodes.assemble_context.turn_start import end_abandoned, new_turn, starts_turn
-from turnflow.nodes.assemble_context.view import plan_view
 
 
 def assemble_context(state: TurnState, run: NodeRun) -> Body[Update]:
@@ -51,14 +56,19 @@ def _start(state: TurnState, run: NodeRun) -> Body[Update]:
         messages, old, SUPERSEDED, run, never_began=calls_ahead(batch_of(state))
     )
     yield from end_abandoned(state, run)
-    session = loaded_by(closed.reports)
-    turn |= {"unavailable": unavailable}
-    turn |= _loaded(merge_session(state.get("session"), session), [*messages, *closed.messages])
+    whole = merge_messages(messages, [closed.messages]) if closed.messages else messages
+    place = yield from find_place(whole, turn["input_id"], old, run)
+    meta = touched((state.get("session") or {}).get("meta", {}), resources.context.user_id, time.time())
+    reports = [*left_behind(batch_of(state), old), *closed.reports]
+    session = merge_session(loaded_by(reports), {"meta": meta})
+    turn |= {"unavailable": unavailable, **place.fields, **_learned(old, run)}
+    turn |= _loaded(merge_session(state.get("session"), session), whole)
+    changes = [*closed.messages, *place.removed]
     run.emitter(turn).emit("turn.started", input_id=turn["input_id"])
     said = yield from run.hook("on_turn_start", turn)
     return {
-        **({"messages": closed.messages} if closed.messages else {}),
-        **({"session": session} if session else {}),
+        **({"messages": changes} if changes else {}),
+        "session": session,
         "turn": told(turn, "on_turn_start", said),
         "batch": NO_BATCH,
         "step": {},
@@ -66,6 +76,12 @@ def _start(state: TurnState, run: NodeRun) -> Body[Update]:
         "answer": "",
         "outcome": {},
     }
+
+
+def _learned(old: dict[str, Any], run: NodeRun) -> dict[str, Any]:
+    """Fields of the turn: what earlier turns have learned about the model that it asks."""
+    learned = run.resources.learned_in(old)
+    return {"learned": learned} if learned else {}
 
 
 def _join(state: TurnState, run: NodeRun) -> Body[Update]:
@@ -101,9 +117,24 @@ def _next_request(state: TurnState, run: NodeRun) -> Body[Update]:
         said = yield from run.hook("before_round", turn)
         turn = told(turn, "before_round", said)
         turn = yield from _ask_protocol(turn, run)
-    view = plan_view({**state, "turn": turn}, run.resources)
-    emitter.emit("context.assembled", manifest=view["manifest"])
-    return {"turn": turn, "decision": {}, "view": view}
+    planned = yield from plan_request({**state, "turn": turn}, run)
+    manifest = planned["view"]["manifest"]
+    resources, counter = run.resources, run.resources.counter_in(planned["turn"])
+    if key := wants_fold(manifest, {**state, **planned}, resources.settings, resources.memory, counter):
+        return {**planned, "decision": decide("fold", key)}
+    emitter.emit("context.assembled", manifest=manifest)
+    if not manifest["fits"]:
+        refused = (state.get("step") or {}).get("error")  # by the provider, and nothing got it shorter
+        turn = {**planned["turn"], "error": refused or _too_long(manifest)}
+        return {**planned, "turn": turn, "decision": decide("stop", "context_overflow")}
+    return {**planned, "decision": {}}
+
+
+def _too_long(manifest: dict[str, Any]) -> ErrorInfo:
+    """What does not fit, in numbers."""
+    taken, window = manifest["tokens"], manifest["window"]
+    told = f"the request takes about {taken:,} tokens, of a window of {window:,}"
+    return {"type": "ContextOverflow", "message": told, "status_code": None}
 
 
 def _ask_protocol(turn: dict[str, Any], run: NodeRun) -> Body[dict[str, Any]]:

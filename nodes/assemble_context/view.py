@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 from turnflow.graph.constraint import request_constraint
@@ -9,17 +11,22 @@ from turnflow.graph.protocol import JsonProtocol, LabelProtocol
 from turnflow.graph.repairs import repair_directive
 from turnflow.graph.reply_form import TOOLS_REFUSED, ReplyForm
 from turnflow.graph.resources import TurnResources
-from turnflow.graph.tool_names import ASK_USER
+from turnflow.graph.tool_names import ASK_USER, READ_RESULT
+from turnflow.nodes.assemble_context.fences import ContextTexts
 from turnflow.nodes.assemble_context.planner import PlanInput, plan_context
 from turnflow.nodes.assemble_context.projection import Fillers
 from turnflow.nodes.assemble_context.system_prompt import system_prompt
 from turnflow.nodes.assemble_context.written import Wording
+from turnflow.prompts import Prompts
 
 
-def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
+def plan_view(
+    state: Any, gathered: dict[str, Any], recent_turns: int | None, resources: TurnResources
+) -> dict[str, Any]:
     """The `view` channel: the request's messages, the tools in it, what holds its reply, and the manifest.
 
-    A function of the stored state alone, so that it can be made again when a run is resumed.
+    A function of the stored state and of what was gathered, so that it can be made again when a run is
+    resumed.
     """
     turn = state["turn"]
     form, prompts = resources.form_in(turn), resources.prompts
@@ -29,7 +36,7 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
     as_json = isinstance(form.protocol, JsonProtocol)
     offered = [tool.definition for tool in registry if tool.name in names]
     described = [d for d in offered if not (as_json and d["function"]["name"] == ASK_USER)]
-    behaviour = resources.behaviour
+    behaviour, limit = resources.behaviour, resources.settings.max_output_tokens
     messages, manifest = plan_context(
         PlanInput(
             messages=state["messages"],
@@ -50,6 +57,18 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
             prompt_version=prompts.version,
             behaviour=f"{behaviour.name}/{behaviour.version}",
             fold_text=prompts.template("context", "checkpoint"),
+            window=resources.window_in(turn),
+            max_output=None if limit is None else limit * turn["output_factor"],
+            counter=resources.counter_in(turn),
+            tool_definitions=described if form.native_tools else (),
+            protected_turns=resources.settings.protected_turns,
+            recent_turns=recent_turns,
+            input_id=turn["input_id"],
+            anchor=(state.get("summary") or {}).get("anchor"),
+            recalled=gathered["recalled"],
+            contributions=gathered["contributions"],
+            can_fetch=READ_RESULT in names,
+            texts=_texts(prompts),
             wording=Wording(
                 results=prompts.template("context", "tool_results"),
                 result=prompts.template("context", "tool_result"),
@@ -85,6 +104,13 @@ def plan_view(state: Any, resources: TurnResources) -> dict[str, Any]:
         "constraint": constraint,
         "manifest": manifest,
     }
+
+
+@lru_cache(maxsize=8)
+def _texts(prompts: Prompts) -> ContextTexts:
+    return ContextTexts(
+        **{each.name: prompts.template("context", each.name) for each in fields(ContextTexts)}
+    )
 
 
 def _instructions(state: Any, resources: TurnResources) -> str:

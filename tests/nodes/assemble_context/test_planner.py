@@ -16,6 +16,7 @@ from langchain_core.messages import (
 
 from tests.graph.test_transcript import ai, result
 from turnflow import PlanInput, plan_context
+from turnflow.nodes.assemble_context.manifest import explain
 from turnflow.nodes.assemble_context.projection import project
 
 NAMES = st.sampled_from(["1", "2", "3"])
@@ -79,7 +80,7 @@ def test_directives_go_into_the_last_user_message() -> None:
     )
     assert [m.content for m in request] == ["S", "go\n\nSettle.", "x", "r"]
     assert (manifest["directives"], manifest["tools"]) == (["settle"], ["t"])
-    assert manifest["message_ids"] == ["h", "a", "r-1-r"]
+    assert explain(manifest, messages) == [("h", "current"), ("a", "current"), ("r-1-r", "current")]
 
 
 def test_a_continuation_is_asked_for_behind_the_partial_reply() -> None:
