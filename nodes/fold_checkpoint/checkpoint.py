@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AnyMessage
 
+from turnflow.graph.folding import may_fold, rounds_of
 from turnflow.graph.folds import Fold
-from turnflow.graph.tool_names import ASK_USER
 
 
 def fold_rounds(
@@ -17,7 +17,7 @@ def fold_rounds(
     """The folds with the turn's closed rounds before a batch folded under its checkpoint.
 
     The batch itself stays, its unread results included, and so does each round in which the user answered.
-    An earlier checkpoint of the turn is taken in, its text kept in front.
+    An earlier fold of the turn is taken in, its texts kept in front.
 
     Args:
         own: The turn's messages, behind its input.
@@ -27,31 +27,23 @@ def fold_rounds(
         folds: The folds so far.
     """
     others = [fold for fold in folds if fold["after_id"] != input_id]
-    earlier = next((fold for fold in folds if fold["after_id"] == input_id), None)
+    earlier: Any = next((fold for fold in folds if fold["after_id"] == input_id), {})
+    hidden = {*earlier.get("message_ids", ()), *(m.id for m in _foldable(own, batch_id))}
     fold: Fold = {
         "after_id": input_id,
-        "message_ids": [m.id for m in _foldable(own, batch_id) if m.id],
-        "texts": [*(earlier["texts"] if earlier else ()), *texts],
+        "message_ids": [m.id for m in own if m.id and m.id in hidden],
+        "texts": [*earlier.get("texts", ()), *texts],
     }
+    if "written" in earlier:
+        fold["written"] = earlier["written"]
     return [*others, fold]
 
 
 def _foldable(own: Sequence[AnyMessage], batch_id: str) -> list[AnyMessage]:
     foldable: list[AnyMessage] = []
-    for group in _rounds(own):
+    for group in rounds_of(own):
         if group[0].id == batch_id:
             break
-        if not any(isinstance(m, ToolMessage) and m.name == ASK_USER for m in group):
+        if may_fold(group):
             foldable.extend(group)
     return foldable
-
-
-def _rounds(own: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
-    """Each assistant message with the results behind it."""
-    groups: list[list[AnyMessage]] = []
-    for message in own:
-        if isinstance(message, AIMessage) or not groups:
-            groups.append([message])
-        else:
-            groups[-1].append(message)
-    return groups

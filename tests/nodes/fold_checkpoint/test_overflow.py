@@ -1,0 +1,96 @@
+"""What a refusal for length teaches."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnflow.nodes.fold_checkpoint.overflow import (
+    LEAST_WINDOW,
+    MOST_OVERFLOWS,
+    after_overflow,
+    learned_window,
+    named_limit,
+)
+
+FUZZ = settings(max_examples=int(os.environ.get("TURNFLOW_FUZZ_EXAMPLES", "300")), deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        (
+            "This model's maximum context length is 8192 tokens. However, you sent 9120 tokens.",
+            8192,
+        ),
+        ("maximum context length of 8,192 tokens", 8192),
+        ("prompt is too long: 210000 tokens > 200000 maximum", 200_000),
+        ("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, shorten it", 200_000),
+        ("the request exceeds the available context size (4096 tokens), try increasing it", 4096),
+        ("Requested tokens (5000) exceed context window of 4096", 4096),
+        (
+            "The input count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            1_048_576,
+        ),
+        ("Range of input length should be [1, 30720]", 30_720),
+        ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000", 4096),
+        ("n_ctx: 2048", 2048),
+        ("Input is too long for requested model.", None),
+        ("maximum context length is 12 tokens", None),
+        ("maximum context length is 99999999999999999999 tokens", None),
+        ("", None),
+    ],
+)
+def test_the_number_in_an_error_is_read_where_it_is_one(text: str, limit: int | None) -> None:
+    assert named_limit(text) == limit
+
+
+def test_without_a_number_85_per_cent_of_what_failed_fit() -> None:
+    assert learned_window(10_000, "too long", 128_000) == 8500
+    assert learned_window(10_000, "maximum context length is 8192 tokens", 128_000) == 8192
+    # Our own count was below the limit, and it failed all the same: the count is the measure.
+    assert learned_window(4000, "maximum context length is 8192 tokens", 128_000) == 3400
+
+
+@FUZZ
+@given(st.integers(0, 10**7), st.text(max_size=80), st.integers(LEAST_WINDOW, 10**7))
+def test_a_window_never_grows(failed: int, error: str, before: int) -> None:
+    assert LEAST_WINDOW <= learned_window(failed, error, before) <= before
+
+
+def test_it_goes_on_while_it_shrinks_and_six_times_at_most() -> None:
+    turn: dict[str, Any] = {"error": {"type": "BadRequestError"}}
+    window, failed, times = 128_000, 100_000, 0
+    while times < 20:
+        after = after_overflow(turn, failed=failed, error="too long", before=window, model="m")
+        if after is None:
+            break
+        turn, times = after, times + 1
+        assert turn["learned"] == {"model": "m", "window": int(failed * 0.85)}
+        assert turn["overflows"] == times
+        assert "error" not in turn
+        window = turn["learned"]["window"]
+        failed = window - 10
+    assert times == MOST_OVERFLOWS
+
+
+def test_it_ends_where_nothing_shrinks() -> None:
+    first = after_overflow({}, failed=300, error="", before=8192, model="m")
+    assert first is not None
+    assert first["learned"]["window"] == LEAST_WINDOW
+    assert after_overflow(first, failed=300, error="", before=LEAST_WINDOW, model="m") is None
+    assert after_overflow(first, failed=290, error="", before=LEAST_WINDOW, model="m") is not None
+
+
+def test_what_another_model_taught_is_not_kept() -> None:
+    turn = {"learned": {"model": "a", "factor": 1.5, "window": 4000}}
+    same = after_overflow(turn, failed=1000, error="", before=4000, model="a")
+    other = after_overflow(turn, failed=1000, error="", before=4000, model="b")
+    assert same is not None
+    assert other is not None
+    assert same["learned"] == {"model": "a", "factor": 1.5, "window": 850}
+    assert other["learned"] == {"model": "b", "window": 850}
