@@ -12,9 +12,12 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import tool_call_chunk
 from langgraph.graph.message import push_message
 
+from turnflow.graph.logs import log_event
+
 EventType = Literal[
     "turn.started",
     "context.assembled",
+    "contribution.failed",
     "round.started",
     "thinking.delta",
     "content.delta",
@@ -37,11 +40,31 @@ EventType = Literal[
     "turn.ended",
 ]
 
-_PASSING = frozenset({"thinking.delta", "content.delta", "tool.progress"})
+FactType = Literal[
+    "model.replied",
+    "summariser.replied",
+    "decision",
+    "judged",
+    "messages",
+    "session",
+    "summary",
+    "answer",
+    "setup",
+    "edited",
+    "fork",
+]
+"""What is on record and no event: the state changes by it (docs/record.md)."""
+
+_PASSING = frozenset(
+    {"thinking.delta", "content.delta", "content.retract", "label", "usage", "tool.progress"}
+)
 """Events that are not facts: what they add up to is stored."""
 
-_STORED_TEXTS = frozenset({"content", "answer", "session_id", "seq"})
-"""Fields that a fact leaves out: they stand in the transcript, or in the record's own columns."""
+_STORED_ELSEWHERE = frozenset({"session_id", "seq"})
+"""Fields that a fact leaves out: they stand in the record's own columns."""
+
+_TEXTS = {"tool.result": "content", "tool.call": "args", "folded": "text"}
+"""The field of an event that a fact leaves out, as another fact has it."""
 
 _sequence = itertools.count(1)
 
@@ -54,27 +77,44 @@ class Emitter:
     Args:
         write: Where events go.
         turn: The turn they are about.
-        facts: Where they are kept for the record (docs/storage.md).
+        facts: Where they are kept for the record (docs/record.md).
+        log_arguments: Whether arguments of tool calls are logged.
     """
 
     def __init__(
-        self, write: Callable[[Any], None], turn: dict[str, Any], facts: list[dict[str, Any]]
+        self,
+        write: Callable[[Any], None],
+        turn: dict[str, Any],
+        facts: list[dict[str, Any]],
+        *,
+        log_arguments: bool = False,
     ) -> None:
         self._write = write
         self._facts = facts
+        self._log_arguments = log_arguments
         self.turn = turn
 
-    def emit(self, kind: EventType, /, **fields: Any) -> None:
-        """Send one event."""
+    def emit(self, kind: EventType, /, *, arguments: Any = None, recorded: Any = None, **fields: Any) -> None:
+        """Send one event.
+
+        Args:
+            kind: Its type.
+            arguments: Those of the tool call that it is about, a dict, for the log.
+            recorded: Fields of the fact alone, a dict.
+            fields: What it tells.
+        """
         event = self._event(kind, fields)
         self._write(event)
+        self._keep({**event, **(recorded or {})})
+        log_event(event, arguments if self._log_arguments else None)
+
+    def record(self, kind: EventType | FactType, /, **fields: Any) -> None:
+        """Keep a fact for the record without sending it as an event."""
+        event = self._event(kind, fields)
         self._keep(event)
+        log_event(event)
 
-    def record(self, kind: EventType, /, **fields: Any) -> None:
-        """Keep an event for the record without sending it: what it tells is over."""
-        self._keep(self._event(kind, fields))
-
-    def _event(self, kind: EventType, fields: dict[str, Any]) -> dict[str, Any]:
+    def _event(self, kind: EventType | FactType, fields: dict[str, Any]) -> dict[str, Any]:
         return {
             "type": kind,
             "session_id": self.turn.get("session_id"),
@@ -86,8 +126,10 @@ class Emitter:
         }
 
     def _keep(self, event: dict[str, Any]) -> None:
-        if event["type"] not in _PASSING:
-            self._facts.append({key: value for key, value in event.items() if key not in _STORED_TEXTS})
+        if event["type"] in _PASSING:
+            return
+        left_out = {*_STORED_ELSEWHERE, _TEXTS.get(event["type"], "")}
+        self._facts.append({key: value for key, value in event.items() if key not in left_out})
 
 
 class LiveText:

@@ -1,4 +1,4 @@
-"""The commands: `chat`, `run`, `threads`, `history`, `grants`, `fake-provider`."""
+"""The commands: `chat`, `run`, `threads`, `grants`, `fake-provider`, and those of `reading.py`."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
 from turnflow import TurnError, TurnResult, TurnSaver, open_saver
 from turnflow.apps.command_line.asking import show
+from turnflow.apps.command_line.errors import TURN_FAILED, plain_errors, used_wrongly
 from turnflow.apps.command_line.grants import grants_of, revoke
 from turnflow.apps.command_line.plain import json_line, plain, visible
+from turnflow.apps.command_line.reading import AsJson, Threads, gc, history, record, replay
 from turnflow.apps.command_line.screen import TurnScreen
 from turnflow.apps.command_line.setup import Options, build_agent, threads_file
 from turnflow.apps.command_line.threads import (
     checked_id,
     last_thread,
     list_threads,
-    message_as_json,
-    messages_of,
-    print_messages,
+    parse_tags,
     print_threads,
 )
 from turnflow.apps.command_line.turns import is_waiting, new_thread, resume_with, run_to_the_end
-from turnflow.apps.local_model import LocalModelError
+from turnflow.graph.logs import logging_to
 
 app = typer.Typer(
     help="Run agent turns: chat with a model, run one turn, or play a scripted provider.",
@@ -39,9 +38,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-TURN_FAILED = 1
-USED_WRONGLY = 2
 
 _FAILED = {"provider_error", "context_overflow", "filtered", "cancelled", "empty"}
 """Statuses under which `run` exits with 1: the model gave no answer."""
@@ -66,10 +62,9 @@ WritableDatabase = Annotated[
 ]
 Rounds = Annotated[int, typer.Option(help="Rounds before the turn settles.")]
 Language = Annotated[str, typer.Option(help="Language of turnflow's own texts: en or zh.")]
-Threads = Annotated[Path | None, typer.Option("--db", help="SQLite file that keeps the threads.")]
+Log = Annotated[Path | None, typer.Option("--log", help="File that takes a JSON line per step of a turn.")]
 Thread = Annotated[str | None, typer.Option("--thread", "-t", help="Thread to go on with.")]
 Last = Annotated[bool, typer.Option("--last", help="Go on with the thread that was active last.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -107,12 +102,13 @@ def run(
     sqlite_write: WritableDatabase = None,
     max_rounds: Rounds = 8,
     language: Language = "en",
+    log: Log = None,
 ) -> None:
     """Run one turn and print it."""
     if (message is None) == (not answer):
-        _used_wrongly("give either a message or --answer")
+        used_wrongly("give either a message or --answer")
     if answer and thread is None and not last:
-        _used_wrongly("--answer needs --thread or --last, the thread whose question it answers")
+        used_wrongly("--answer needs --thread or --last, the thread whose question it answers")
     options = Options(
         model=model,
         base_url=base_url,
@@ -127,7 +123,7 @@ def run(
         language=language,
     )
     console = Console(stderr=as_json, highlight=False)
-    with _plain_errors(), open_saver(threads_file(db, must_exist=last)) as saver:
+    with plain_errors(), logging_to(log), open_saver(threads_file(db, must_exist=last)) as saver:
         thread_id = _thread(saver, thread, last=last)
         agent = build_agent(options, saver, notice=_notice_on(console))
         screen = TurnScreen(None if as_json else console)
@@ -162,6 +158,7 @@ def chat(
     sqlite_write: WritableDatabase = None,
     max_rounds: Rounds = 8,
     language: Language = "en",
+    log: Log = None,
 ) -> None:
     """Chat with a model. Ctrl-C cancels the turn and keeps the thread; Ctrl-D leaves."""
     options = Options(
@@ -178,7 +175,7 @@ def chat(
         language=language,
     )
     console = Console(highlight=False)
-    with _plain_errors(), open_saver(threads_file(db, must_exist=last)) as saver:
+    with plain_errors(), logging_to(log), open_saver(threads_file(db, must_exist=last)) as saver:
         thread_id = _thread(saver, thread, last=last)
         agent = build_agent(options, saver, notice=_notice_on(console))
         screen = TurnScreen(console)
@@ -201,12 +198,15 @@ def threads(
     *,
     db: Threads = None,
     limit: Annotated[int, typer.Option(min=1, help="How many to list.")] = 20,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only threads with this tag, name=value.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the threads, the one that was active last first."""
     console = Console(highlight=False)
-    with _plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
-        found = list_threads(saver, limit)
+    with plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
+        found = list_threads(saver, limit, parse_tags(tags or ()))
         if as_json:
             for thread in found:
                 typer.echo(json_line(thread))
@@ -214,22 +214,10 @@ def threads(
             print_threads(console, found)
 
 
-@app.command()
-def history(
-    thread: Annotated[str, typer.Argument(help="Thread to print.")],
-    *,
-    db: Threads = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print what was said in a thread."""
-    console = Console(highlight=False)
-    with _plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
-        messages = messages_of(saver, checked_id(thread))
-        if as_json:
-            for message in messages:
-                typer.echo(message_as_json(message))
-        else:
-            print_messages(console, messages)
+app.command()(history)
+app.command()(record)
+app.command()(replay)
+app.command()(gc)
 
 
 @app.command()
@@ -243,7 +231,7 @@ def grants(
     as_json: AsJson = False,
 ) -> None:
     """List the tools whose calls a person has allowed for good in a thread, or take that back."""
-    with _plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
+    with plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
         thread_id = checked_id(thread)
         if revoked:
             revoke(saver, thread_id, revoked)
@@ -261,7 +249,7 @@ def fake_provider(
     strict: Annotated[bool | None, typer.Option(help="Refuse what strict providers refuse.")] = None,
 ) -> None:
     """Play a script as an OpenAI-compatible server, until Ctrl-C."""
-    with _plain_errors():
+    with plain_errors():
         from turnflow.apps.fake_provider import FakeProvider, load_script, serve
 
         def ready(provider: FakeProvider) -> None:
@@ -329,30 +317,3 @@ def _failure_as_json(*, wanted: bool, thread: str) -> Iterator[None]:
         failed = {"answer": "", "outcome": error.outcome, "thread_id": thread, "interrupts": []}
         typer.echo(json_line(failed))
         raise typer.Exit(TURN_FAILED) from error
-
-
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    """One line instead of a traceback, for what a user can mend."""
-    try:
-        yield
-    except TurnError as error:
-        _fail(str(error), TURN_FAILED)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        text = problem["msg"].removeprefix("Value error, ")
-        _fail(f"{place}: {text}" if place else text, USED_WRONGLY)
-    except BrokenPipeError:  # `turnflow threads --json | head`: typer ends without a word
-        raise
-    except (ValueError, OSError, ImportError, LocalModelError) as error:
-        _fail(str(error), USED_WRONGLY)
-
-
-def _used_wrongly(text: str) -> None:
-    _fail(text, USED_WRONGLY)
-
-
-def _fail(text: str, code: int) -> None:
-    typer.echo(f"turnflow: {plain(' '.join(text.split()))}", err=True)
-    raise typer.Exit(code)

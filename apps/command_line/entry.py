@@ -36,4 +36,5 @@ def _log_plainly() -> None:
 
     handler = logging.StreamHandler()
     handler.setFormatter(PlainFormatter())
+    handler.setLevel(logging.WARNING)  # turns are logged to the file of --log alone
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -89,7 +89,13 @@ class TurnScreen:
         self._row(f"· the provider takes no {event['degradation']}; {way}", "yellow")
 
     def _on_folded(self, event: dict[str, Any]) -> None:
-        self._row(f"· folded {len(event['message_ids'])} messages", "dim")
+        if event.get("failed"):
+            told = f"· nothing was summed up ({event.get('why', 'no reason given')}); going on"
+        elif "tokens_before" in event:
+            told = f"· summed up: {event['tokens_before']:,} tokens became {event['tokens_after']:,}"
+        else:
+            told = f"· folded {len(event['message_ids'])} messages"
+        self._row(told, "dim")
 
     def _on_turn_ended(self, event: dict[str, Any]) -> None:
         status = event["outcome"]["status"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -13,6 +14,7 @@ from typing_extensions import TypedDict
 from turnflow import TurnGraph, TurnSaver, build_turn_graph
 from turnflow.apps.command_line.plain import json_line, plain
 from turnflow.graph.run import is_unfinished
+from turnflow.graph.session import info_of
 
 MAX_SHOWN = 60
 
@@ -21,10 +23,18 @@ class ThreadInfo(TypedDict):
     """One thread, as `turnflow threads --json` prints it."""
 
     thread_id: str
+    user: str | None
+    """Who asked last, if the caller said so."""
+    created: str | None
+    """When its first turn began, ISO 8601 in UTC."""
     last_active: str | None
-    """Time of the newest checkpoint, ISO 8601 in UTC."""
+    """When its last turn began, or else the time of the newest checkpoint, ISO 8601 in UTC."""
     status: str
     """The last turn's status; `unfinished` for one without an outcome."""
+    tags: dict[str, str]
+    turns: int
+    variables: int
+    """How many session variables there are, in all namespaces."""
     messages: int
     last_user_message: str
 
@@ -34,20 +44,60 @@ def reading_graph(saver: TurnSaver) -> TurnGraph:
     return build_turn_graph("unused", checkpointer=saver)
 
 
-def list_threads(saver: TurnSaver, limit: int) -> Iterator[ThreadInfo]:
-    """The threads of a file, the one that was active last first."""
+def list_threads(saver: TurnSaver, limit: int, tags: Mapping[str, str] | None = None) -> Iterator[ThreadInfo]:
+    """The threads of a file, the one that was active last first.
+
+    Args:
+        saver: The file.
+        limit: How many at most.
+        tags: Only threads that have all of these tags.
+    """
     graph = reading_graph(saver)
-    for thread_id in saver.thread_ids(limit=limit):
-        snapshot = graph.get_state({"configurable": {"thread_id": thread_id}})
-        messages = snapshot.values.get("messages") or []
-        said = [m for m in messages if isinstance(m, HumanMessage)]
-        yield {
-            "thread_id": thread_id,
-            "last_active": snapshot.created_at,
-            "status": _status(snapshot),
-            "messages": len(messages),
-            "last_user_message": str(said[-1].text) if said else "",
-        }
+    wanted = (tags or {}).items()
+    for thread_id in saver.thread_ids(limit=None if wanted else limit):
+        if limit <= 0:
+            return
+        thread = _thread_info(graph, thread_id)
+        if wanted <= thread["tags"].items():
+            limit -= 1
+            yield thread
+
+
+def _thread_info(graph: TurnGraph, thread_id: str) -> ThreadInfo:
+    snapshot = graph.get_state({"configurable": {"thread_id": thread_id}})
+    messages = snapshot.values.get("messages") or []
+    said = [m for m in messages if isinstance(m, HumanMessage)]
+    info = info_of(snapshot.values.get("session"))
+    meta, position = info["meta"], (snapshot.values.get("turn") or {}).get("position")
+    return {
+        "thread_id": thread_id,
+        "user": meta["user"],
+        "created": _iso(meta["created"]),
+        "last_active": _iso(meta["last_active"]) or snapshot.created_at,
+        "status": _status(snapshot),
+        "tags": meta["tags"],
+        # The state may hold the last turns alone.
+        "turns": len(said) if position is None else position + 1,
+        "variables": sum(len(entries) for entries in info["vars"].values()),
+        "messages": len(messages),
+        "last_user_message": str(said[-1].text) if said else "",
+    }
+
+
+def _iso(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def parse_tags(given: Sequence[str]) -> dict[str, str]:
+    """Tags as they are written on the command line, `name=value`.
+
+    Raises:
+        ValueError: One of them has no "=".
+    """
+    for tag in given:
+        if not tag.partition("=")[0].strip() or "=" not in tag:
+            raise ValueError(f"{tag!r} is no tag; write name=value, such as --tag team=north")
+    return dict(tag.partition("=")[::2] for tag in given)
 
 
 def checked_id(thread_id: str) -> str:
@@ -107,14 +157,26 @@ def messages_of(saver: TurnSaver, thread_id: str) -> list[BaseMessage]:
 def print_threads(console: Console, threads: Iterator[ThreadInfo]) -> None:
     """A line for each thread; an id that does not fit on one is shown as a Python string."""
     for thread in threads:
-        when = (thread["last_active"] or "")[:19].replace("T", " ")
-        said = _short(thread["last_user_message"])
         name = thread["thread_id"] if thread["thread_id"].isprintable() else repr(thread["thread_id"])
-        console.print(
-            plain(f"{name}  {when}  {thread['status']:<18} {said}"),
-            markup=False,
-            soft_wrap=True,
-        )
+        about = [name, _minute(thread["last_active"]), *_details(thread), f"{thread['status']:<18}"]
+        said = _short(thread["last_user_message"])
+        console.print(plain(f"{'  '.join(about)} {said}"), markup=False, soft_wrap=True)
+
+
+def _minute(when: str | None) -> str:
+    return (when or "")[:19].replace("T", " ")
+
+
+def _details(thread: ThreadInfo) -> list[str]:
+    """What else there is to say about a thread: user, time of creation, tags, turns, variables."""
+    tags = " ".join(f"{name}={value}" for name, value in thread["tags"].items())
+    return [
+        *([_short(thread["user"])] if thread["user"] else []),
+        *([f"since {_minute(thread['created'])}"] if thread["created"] else []),
+        f"{thread['turns']} turns" if thread["turns"] != 1 else "1 turn",
+        *([f"{thread['variables']} variables"] if thread["variables"] else []),
+        *([f"[{tags}]"] if tags else []),
+    ]
 
 
 def print_messages(console: Console, messages: list[BaseMessage]) -> None:

@@ -16,6 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, Interrupt
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 
+from tests.turns.record_check import check_record
 from turnflow import OpenAICompatibleChat, ProviderProfile, TurnError, build_turn_graph, open_saver
 from turnflow.apps.fake_provider import FakeProvider
 from turnflow.graph.outcome import STATUSES
@@ -94,13 +95,17 @@ class Stage:
         self._stack = ExitStack()
         self._runner = self._stack.enter_context(asyncio.Runner())
         self.saver: Any = None
+        self._played: dict[str, Any] = {}
         if saver == "memory":
             self.saver = InMemorySaver()
         elif saver == "sqlite":
             self.saver = self._stack.enter_context(open_saver(folder / "threads.sqlite"))
 
     def close(self) -> None:
-        self._stack.close()
+        """Check that the record says what the state is, in each thread, then close all."""
+        with self._stack:
+            for thread, graph in self._played.items():
+                check_record(graph, thread, self.state(graph, {"configurable": {"thread_id": thread}}))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the stage's loop, to which the model's connections belong."""
@@ -139,6 +144,8 @@ class Stage:
     ) -> Played:
         """Run one input and read every stream; checks the laws unless told not to."""
         played = Played()
+        if self.saver:
+            self._played[thread] = graph
         config = {"configurable": {"thread_id": thread}} if self.saver else {}
         if isinstance(given, str):
             given = {"messages": [HumanMessage(content=given)]}

@@ -1,0 +1,372 @@
+"""Playing a recorded turn again through today's graph: does it still go the same way? (docs/record.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from turnflow.graph.build import TurnGraph, build_turn_graph
+from turnflow.graph.message_form import load_message
+from turnflow.graph.outcome import TurnError
+from turnflow.graph.protocol import JsonProtocol, LabelProtocol, Protocol
+from turnflow.graph.record import Source, line_of, read_record, rebuild
+from turnflow.graph.replay_parts import (
+    Fact,
+    RecordedModel,
+    RecordedSummariser,
+    RecordedTool,
+    RecordedVerdicts,
+    taking,
+)
+from turnflow.graph.state import LAYOUT
+from turnflow.graph.tool_names import READ_RESULT
+from turnflow.graph.tool_policy import ToolPolicy
+from turnflow.graph.transcript import own_fields
+from turnflow.prompts import Prompts
+
+_MEMORIES = frozenset({"window", "summary", "hybrid"})
+"""Strategies that need nothing but what is on record."""
+
+_HANDLE = "the handle"
+
+_THREAD: Any = {"configurable": {"thread_id": "replay"}}
+
+
+class Step(NamedTuple):
+    """One thing that a turn did."""
+
+    round: int
+    what: str
+    """`decision`, `message`, `result` or `end`."""
+    said: Any
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where a replay first went another way.
+
+    Attributes:
+        round: The round.
+        what: What differs: `decision`, `message`, `result` or `end`.
+        was: What is on record; None where there is nothing.
+        now: What today's graph did; None where it did nothing.
+    """
+
+    round: int
+    what: str
+    was: Any
+    now: Any
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of a replay.
+
+    Attributes:
+        turn_id: The turn.
+        steps: How many steps of the record were compared.
+        difference: The first difference; None where the turn went the same way.
+        notes: What could not be played again, in words.
+    """
+
+    turn_id: str
+    steps: int
+    difference: Difference | None
+    notes: tuple[str, ...] = ()
+
+
+def turns_on_record(facts: Iterable[Fact]) -> list[str]:
+    """The ids of the turns of a record, in the order in which they began."""
+    starts = (str(fact["turn_id"]) for fact in line_of(facts) if fact["type"] == "turn.started")
+    return list(dict.fromkeys(starts))
+
+
+def replay(source: Source, thread_id: str, turn_id: str) -> Replayed:
+    """Play a turn again: with the recorded replies, results and answers, through today's graph.
+
+    No model is asked, no tool is run, and nothing is written. See `replay_facts`.
+
+    Raises:
+        ValueError: There is no such turn on record.
+    """
+    return replay_facts(read_record(source, thread_id), turn_id)
+
+
+def replay_facts(facts: Sequence[Fact], turn_id: str) -> Replayed:
+    """Play a turn of a record again.
+
+    Args:
+        facts: The facts of the thread, from its beginning.
+        turn_id: The turn.
+
+    Raises:
+        ValueError: There is no such turn on record, or it was recorded without its setup.
+    """
+    recorded = _Recorded.of(line_of(facts), turn_id)
+    before = _path(recorded.facts)
+    cut, notes = recorded.compared(before)
+    after = _path(_play(recorded))
+    if cut is None:
+        difference = _first_difference(before, after)
+    else:
+        difference = _first_difference(before[:cut], after[:cut])
+    return Replayed(turn_id, len(before) if cut is None else cut, difference, tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A turn as it is on record, and what it started with."""
+
+    facts: list[Fact]
+    """Those of the turn."""
+    setup: Fact
+    start: Fact
+    before: list[AnyMessage]
+    given: AnyMessage
+    session: dict[str, Any]
+    summary: dict[str, Any]
+
+    @classmethod
+    def of(cls, facts: Sequence[Fact], turn_id: str) -> _Recorded:
+        ours = [i for i, fact in enumerate(facts) if fact["turn_id"] == turn_id and "graph" not in fact]
+        first = next((i for i in ours if facts[i]["type"] == "turn.started"), None)
+        if first is None:
+            raise ValueError(f"no turn {turn_id!r} is on record")
+        start = facts[first]
+        setups = [fact for fact in facts if fact["type"] == "setup" and fact["setup"] == start.get("setup")]
+        taken = next((i for i in ours if facts[i]["type"] == "messages" and "after" in facts[i]), None)
+        if not setups or taken is None:
+            raise ValueError(f"turn {turn_id!r} was recorded before turns could be played again")
+        state = rebuild(facts[: taken + 1])
+        messages = state["messages"]
+        at = next(i for i, message in enumerate(messages) if message.id == start["input_id"])
+        own = [facts[i] for i in ours if i >= first]
+        return cls(own, setups[-1], start, messages[:at], messages[at], state["session"], state["summary"])
+
+    def of_type(self, *types: str) -> list[Fact]:
+        """The turn's facts of these types."""
+        return [fact for fact in self.facts if fact["type"] in types]
+
+    def compared(self, path: Sequence[Step]) -> tuple[int | None, list[str]]:
+        """How many steps can be compared, None for all and the end with them; and what to say of it."""
+        notes = []
+        if functions := self.setup["protocol"].get("functions"):
+            notes.append(f"functions of the protocol are not on record: {', '.join(functions)}")
+        cancelled = {f["tool_call_id"] for f in self.of_type("tool.result") if f["status"] == "cancelled"}
+        for index, step in enumerate(path):
+            if (step.what == "decision" and step.said[1] == "cancelled") or (
+                step.what == "result" and step.said[0] in cancelled
+            ):
+                notes.append(f"cancelled in round {step.round}: what came before is compared")
+                return index, notes
+        if not path or path[-1].what != "end":
+            notes.append("the turn is not over: what there is of it is compared")
+            return len(path), notes
+        return None, notes
+
+
+def _play(recorded: _Recorded) -> list[Fact]:
+    """The facts of the turn, played again."""
+    graph, model = _graph(recorded)
+    turn = {"layout": LAYOUT, "id": "before", "round": 0, "input_id": "", "phase": "ended"}
+    learned = recorded.start.get("learned")
+    values = {
+        "messages": recorded.before,
+        "session": recorded.session,
+        "summary": recorded.summary,
+        "turn": {**turn, **({"learned": learned} if learned else {})},
+    }
+    graph.update_state(_THREAD, values, as_node="finalize")
+    answers = [fact["answer"] for fact in recorded.of_type("resumed") if "answer" in fact]
+    given: Any = {"messages": [recorded.given]}
+    while True:
+        left = len(model.replies)
+        try:
+            output = graph.invoke(given, _THREAD, version="v2")
+        except TurnError:
+            if not model.replies or len(model.replies) == left:
+                break
+            given = None  # as its caller did, who tried the round again
+            continue
+        if not output.interrupts or not answers:
+            break
+        given = Command(resume={output.interrupts[0].id: answers.pop(0)})
+    turn_id = recorded.start["turn_id"]
+    return [fact for fact in read_record(graph, "replay") if fact["turn_id"] == turn_id]
+
+
+def _graph(recorded: _Recorded) -> tuple[TurnGraph, RecordedModel]:
+    """Today's graph in the recorded setup."""
+    setup = recorded.setup
+    settings = dict(setup["settings"])
+    if setup.get("window"):
+        settings.setdefault("context_window", setup["window"])
+    tools, policies = _tools(recorded)
+    model = RecordedModel(model_name=setup.get("model", ""), replies=recorded.of_type("model.replied"))
+    graph = build_turn_graph(
+        model,
+        tools,
+        policies=policies,
+        permissions=RecordedVerdicts(recorded.of_type("tool.call", "judged")),
+        protocol=_protocol(setup["protocol"]),
+        behaviour=_behaviour(setup["behaviour"]),
+        memory=_memory(recorded),
+        summariser=RecordedSummariser(replies=recorded.of_type("summariser.replied")),
+        provider_profile=setup["profile"],
+        settings=settings,
+        checkpointer=InMemorySaver(),
+    )
+    return graph, model
+
+
+def _tools(recorded: _Recorded) -> tuple[list[RecordedTool], dict[str, ToolPolicy]]:
+    """The tools as they were declared, with the results that they gave, and their policies."""
+    said = {fact["tool_call_id"]: fact.get("said", {}) for fact in recorded.of_type("tool.result")}
+    edited = {f["tool_call_id"] for f in recorded.of_type("permission") if f.get("decision") == "edit"}
+    results = {}
+    called = set()
+    for fact in recorded.of_type("messages"):
+        for form in fact["messages"]:
+            if form["type"] == "tool":
+                call_id = form["tool_call_id"]
+                has_note = call_id in edited and not said.get(call_id, {}).get("terminate")
+                plain = _without_note(form) if has_note else form
+                results[call_id] = (
+                    {**plain, "content": _unnamed(load_message(plain))},
+                    said.get(call_id, {}),
+                )
+                called.add(form.get("name"))
+    tools, policies = [], {}
+    for declared in recorded.setup["tools"]:
+        function = declared["definition"]["function"]
+        name = function["name"]
+        if declared.get("built_in") and not (name == READ_RESULT and name in called):
+            continue
+        schema = {"title": name, "description": function["description"], "type": "object", "properties": {}}
+        tools.append(
+            RecordedTool(
+                name=name,
+                description=function["description"],
+                args_schema={**schema, **(function.get("parameters") or {})},
+                results=results,
+                func=taking(declared.get("host_only", ())),
+            )
+        )
+        policies[name] = _policy(declared["policy"])
+    return tools, policies
+
+
+def _without_note(form: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of an edited call without the note that it was edited: today's graph writes its own."""
+    content = form["content"]
+    if isinstance(content, str):
+        return {**form, "content": content.partition("\n")[2]}
+    return {**form, "content": content[1:]}
+
+
+def _policy(said: Mapping[str, Any]) -> ToolPolicy:
+    """The policy without its functions: what they said is on record."""
+    functions = {"needs_approval", "available"}
+    return ToolPolicy.model_validate({name: value for name, value in said.items() if name not in functions})
+
+
+def _protocol(form: Mapping[str, Any]) -> Protocol | Any:
+    fields = {name: value for name, value in form.items() if name not in {"name", "functions"}}
+    if form["name"] == "label":
+        return LabelProtocol(**fields)
+    return JsonProtocol(**fields) if form["name"] == "json" else "native"
+
+
+def _memory(recorded: _Recorded) -> str:
+    """The strategy; without recall where nothing was recalled, as another archive may find something."""
+    name = recorded.setup.get("memory")
+    manifests = [fact["manifest"] for fact in recorded.of_type("context.assembled")]
+    if name not in _MEMORIES:
+        name = "hybrid"
+    recalls = any(manifest.get("recalled") for manifest in manifests)
+    return "summary" if name == "hybrid" and not recalls else str(name)
+
+
+def _behaviour(name: str) -> str:
+    """The behaviour, or the standard one where its file is gone: the replies are recorded in any case."""
+    try:
+        Prompts("en").behaviour(name)
+    except (ValueError, OSError):
+        return "chat"
+    return name
+
+
+def _path(facts: Iterable[Fact]) -> list[Step]:
+    """What a turn did, in order; results of a batch in the order of its calls, whenever they came."""
+    path: list[Step] = []
+    order: dict[str, int] = {}
+    results: list[tuple[int, Step]] = []
+    end: Step | None = None
+    for fact in facts:
+        number = int(fact["round"])
+        if fact["type"] == "messages" and "after" not in fact:
+            told: list[BaseMessage] = [load_message(form) for form in fact["messages"]]
+            for message in told:
+                if isinstance(message, ToolMessage):
+                    if message.tool_call_id in order:
+                        results.append((order[message.tool_call_id], Step(number, "result", _said(message))))
+                    continue
+                if isinstance(message, RemoveMessage):
+                    continue
+                path += _flushed(results)
+                if isinstance(message, AIMessage):
+                    order |= {str(call["id"]): len(order) + i for i, call in enumerate(message.tool_calls)}
+                path.append(Step(number, "message", _said(message)))
+        elif fact["type"] == "decision":
+            path += _flushed(results)
+            path.append(Step(number, "decision", (fact["kind"], fact["key"], fact.get("label", ""))))
+        elif fact["type"] == "turn.ended":
+            outcome = fact["outcome"]
+            end = Step(number, "end", (outcome["status"], outcome["stop_reason"], fact["answer"]))
+    path += _flushed(results)
+    is_over = end is not None and end.said[0] not in {"paused", "cancelled"}
+    return [*path, *([end] if end is not None and is_over else [])]
+
+
+def _flushed(results: list[tuple[int, Step]]) -> Iterator[Step]:
+    ordered = sorted(results, key=lambda pair: pair[0])
+    results.clear()
+    return (step for _, step in ordered)
+
+
+def _unnamed(message: BaseMessage) -> Any:
+    """The content without the handle of its whole: that is a new one each time."""
+    handle = own_fields(message).get("handle")
+    if not handle:
+        return message.content
+    if isinstance(message.content, str):
+        return message.content.replace(handle, _HANDLE)
+    return [
+        {**block, "text": block["text"].replace(handle, _HANDLE)}
+        if isinstance(block, dict) and block.get("type") == "text"
+        else block
+        for block in message.content
+    ]
+
+
+def _said(message: BaseMessage) -> Any:
+    if isinstance(message, ToolMessage):
+        return (message.tool_call_id, message.status, _unnamed(message))
+    calls = [(c["name"], c["args"]) for c in message.tool_calls] if isinstance(message, AIMessage) else []
+    return (message.type, message.content, calls)
+
+
+def _first_difference(before: Sequence[Step], after: Sequence[Step]) -> Difference | None:
+    for was, now in zip_longest(before, after):
+        if was != now:
+            place: Step = was or now
+            is_same_kind = was is not None and now is not None and was.what == now.what
+            then = now and (now.said if is_same_kind or was is None else (now.what, now.said))
+            return Difference(place.round, place.what, was and was.said, then)
+    return None
