@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from langchain_core.messages.tool import ToolOutputMixin
@@ -75,6 +75,8 @@ class ToolOutput(ToolOutputMixin):
         instructions: Text for the system prompt from the next request on, in this thread, under the tool's
             name, or a dict of texts under keys of their own; "" takes one out again. It is obeyed: never put
             text from outside into it.
+        variables: Variables of the session to set, by namespace and key: plain JSON; None takes a key out,
+            and all of a namespace where it stands for one (docs/sessions.md).
     """
 
     content: Any
@@ -84,3 +86,4 @@ class ToolOutput(ToolOutputMixin):
     load: Sequence[str] = ()
     unload: Sequence[str] = ()
     instructions: str | Mapping[str, str] | None = None
+    variables: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)

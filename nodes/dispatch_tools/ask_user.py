@@ -15,6 +15,7 @@ from turnflow.graph.builtin_tool import BuiltinTool
 from turnflow.graph.events import Emitter
 from turnflow.graph.flow import NodeRun
 from turnflow.graph.langgraph_access import can_pause
+from turnflow.graph.text import plain_json
 from turnflow.graph.tool_names import ASK_USER
 from turnflow.nodes.dispatch_tools.ending import Ended
 from turnflow.nodes.dispatch_tools.results import Rendered, render
@@ -65,7 +66,7 @@ def ask(call: BatchCall, emitter: Emitter, run: NodeRun) -> Ended:
     if not can_pause(run.config):
         return Ended("asked", Rendered(prompts.text("result", "asked"), report={"asked": True}))
     answer = interrupt(question_value(call["id"], questions), response_schema=answer_schema(questions))
-    emitter.emit("resumed", tool_call_id=call["id"])
+    emitter.emit("resumed", tool_call_id=call["id"], answer=plain_json(answer))
     text = render_answers(questions, answer, prompts)
     return Ended("ok", render(text, max_chars=run.resources.settings.max_result_chars, prompts=prompts))
 

@@ -14,6 +14,8 @@ from turnflow.nodes.dispatch_tools.results import Rendered
 
 EndStatus = Literal["ok", "error", "timeout", "cancelled", "indeterminate", "asked", "rejected", "refused"]
 
+_SAID = ("checkpoint", "terminate", "load", "unload", "instructions", "variables")
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -51,10 +53,17 @@ def tell_end(
         "status": ended.status,
         "content": rendered.content,
     }
-    run.emitter(turn).emit("tool.result", **fields, **told)
+    run.emitter(turn).emit("tool.result", recorded=_beside(rendered), **fields, **told)
     said: list[str] = []
     if ended.status not in {"refused", "rejected"}:
         said = yield from run.hook("on_tool_result", turn, **told)
     report = {"directives": said, **rendered.report}
     # What says nothing is left out; "" takes instructions away.
     return message, {key: value for key, value in report.items() if value or value == ""}
+
+
+def _beside(rendered: Rendered) -> dict[str, Any]:
+    """What the record holds of what a tool said beside its content, and is nowhere else on it."""
+    said = {name: rendered.report.get(name) for name in _SAID}
+    said = {name: value for name, value in said.items() if value or value == ""}
+    return {"said": said} if said else {}

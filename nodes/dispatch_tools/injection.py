@@ -9,6 +9,7 @@ from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from turnflow.graph.events import Emitter
 from turnflow.graph.flow import NodeRun
 from turnflow.graph.langgraph_access import read_state
+from turnflow.graph.session import with_session
 from turnflow.graph.text import plain_json
 from turnflow.graph.tool_registry import RegisteredTool
 
@@ -25,7 +26,7 @@ def inject(tool: RegisteredTool, call_id: str, run: NodeRun, emitter: Emitter) -
         if marker is ToolRuntime:
             given[name] = _runtime(call_id, run, emitter)
         elif isinstance(marker, InjectedState):
-            state = read_state(run.config)
+            state = with_session(read_state(run.config))
             given[name] = state.get(marker.field) if marker.field else state
         elif isinstance(marker, InjectedStore):
             if run.runtime.store is None:
@@ -61,7 +62,7 @@ def _tell(data: Any, call_id: str, emitter: Emitter) -> None:
 
 def _runtime(call_id: str, run: NodeRun, emitter: Emitter) -> ToolRuntime[Any, Any]:
     return ToolRuntime(
-        state=read_state(run.config),
+        state=with_session(read_state(run.config)),
         context=run.runtime.context,
         config=run.config,
         stream_writer=lambda data: _tell(data, call_id, emitter),

@@ -17,6 +17,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from turnflow.graph import daemon
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.content import is_block, is_content, request_block
+from turnflow.graph.session import checked_variables
 from turnflow.graph.text import storable_copy
 from turnflow.graph.tool_names import READ_RESULT
 from turnflow.graph.tool_policy import ToolOutput
@@ -55,8 +56,8 @@ class Rendered:
     ok: bool = True
     artifact: Any = None
     report: dict[str, Any] = field(default_factory=dict)
-    """Fields of the call in the batch: `sources`, `checkpoint`, `terminate`, `load`, `unload` and
-    `instructions` of a `ToolOutput`, and `handle` where there is a `whole`."""
+    """Fields of the call in the batch: `sources`, `checkpoint`, `terminate`, `load`, `unload`, `instructions`
+    and `variables` of a `ToolOutput`, and `handle` where there is a `whole`."""
     whole: str | None = None
     """The whole text, where the content is not all of it and names a handle."""
     unkept: str | list[Any] = ""
@@ -105,6 +106,7 @@ def _report(output: ToolOutput) -> dict[str, Any]:
 
     Raises:
         TypeError: A field is of a type that it cannot be of; the text names it.
+        ValueError: A variable is no plain JSON; the text names it.
     """
     if not isinstance(output.checkpoint, str | None):
         raise TypeError(f"ToolOutput.checkpoint is a text, not {kind_name(output.checkpoint)}")
@@ -115,6 +117,7 @@ def _report(output: ToolOutput) -> dict[str, Any]:
         "load": _names("load", output.load),
         "unload": _names("unload", output.unload),
         "instructions": _instructions(output.instructions),
+        "variables": checked_variables(output.variables, "ToolOutput.variables"),
     }
 
 

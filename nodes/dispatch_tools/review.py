@@ -12,6 +12,7 @@ from turnflow.graph.events import Emitter
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.langgraph_access import read_state
 from turnflow.graph.permissions import AskPermissions
+from turnflow.graph.text import plain_json
 from turnflow.nodes.dispatch_tools.approval import (
     approval_value,
     decision_schema,
@@ -38,6 +39,9 @@ def review(turn: dict[str, Any], run: NodeRun) -> Body[Update]:
     grants = (state.get("session") or {}).get("grants", {})
     requests = review_requests(waiting, decisions, registry, state["turn"], grants, resources.context)
     said = yield AskPermissions(resources.permissions, list(requests.values()))
+    for call_id, judged in zip(requests, said, strict=True):
+        verdict = {"permission": judged.verdict, "policy": judged.policy, "reason": judged.reason}
+        emitter.record("judged", tool_call_id=call_id, **verdict)
     settled = settle(
         waiting,
         decisions,
@@ -67,7 +71,8 @@ def review(turn: dict[str, Any], run: NodeRun) -> Body[Update]:
 def _tell_decisions(
     asked: Sequence[BatchCall], decisions: Sequence[Mapping[str, Any]], user_id: str | None, emitter: Emitter
 ) -> None:
-    emitter.emit("resumed", tool_call_ids=[call["id"] for call in asked])
+    answer = {"decisions": plain_json(decisions)}
+    emitter.emit("resumed", tool_call_ids=[call["id"] for call in asked], answer=answer)
     for call, decision in zip(asked, decisions, strict=True):
         emitter.emit(
             "permission",

@@ -10,9 +10,10 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from turnflow.graph.batch import BatchCall
 from turnflow.graph.effects import EffectFound, FindEffects, StartEffect, WithdrawEffect, keeps_journal
 from turnflow.graph.flow import Body, NodeRun
-from turnflow.graph.langgraph_access import can_pause
+from turnflow.graph.langgraph_access import can_pause, read_state
 from turnflow.graph.permissions import Permission, permitted
 from turnflow.graph.result_shelf import KeepResult, result_handle
+from turnflow.graph.session import check_size, with_session
 from turnflow.graph.shown import shown_json
 from turnflow.graph.text import plain_json
 from turnflow.graph.tool_names import READ_RESULT
@@ -54,7 +55,7 @@ def run_tool(
             )
             if found.state != "new":
                 return _known(found, run)
-        emitter.emit("tool.started", tool_call_id=call["id"], name=call["name"])
+        emitter.emit("tool.started", tool_call_id=call["id"], name=call["name"], arguments=call["args"])
         request = {"type": "tool_call", "id": call["id"], "name": registered.name, "args": arguments}
         with permitted(_permission(call)):
             end = yield ToolRun(
@@ -160,9 +161,22 @@ def _kept(
         timeout=_seconds(registered, run),
         cancel=run.resources.cancel,
     )
+    if problem := _too_large(rendered, run):
+        return render_failure(problem, prompts)
     if rendered.whole is not None and handle and not (yield KeepResult(run, handle, rendered.whole)):
         return rendered.without_whole()
     return rendered
+
+
+def _too_large(rendered: Rendered, run: NodeRun) -> ValueError | None:
+    """Why the session has no room for the variables that a result sets; None if it has, or it sets none."""
+    if not rendered.report.get("variables"):
+        return None
+    try:
+        check_size(with_session(read_state(run.config))["session"], {"vars": rendered.report["variables"]})
+    except ValueError as error:
+        return error
+    return None
 
 
 def _noted(content: str | list[Any], call: BatchCall, run: NodeRun) -> str | list[Any]:

@@ -122,6 +122,7 @@ def test_a_tool_output_is_reported() -> None:
         load=["a", "b"],
         unload=("c",),
         instructions="Do so.",
+        variables={"form": {"step": 2, "gone": None}, "old": None},
     )
     report = rendered(output).report
     assert str(report.pop("sources")[0]["n"]).lower() == "nan"
@@ -131,7 +132,32 @@ def test_a_tool_output_is_reported() -> None:
         "load": ["a", "b"],
         "unload": ["c"],
         "instructions": "Do so.",
+        "variables": {"form": {"step": 2, "gone": None}, "old": None},
     }
+
+
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [
+        ({"form": {"file": b"x"}}, "ToolOutput.variables['form']['file'] is a value of type bytes"),
+        (
+            {"form": {"seen": [1, {"at": {2}}]}},
+            "ToolOutput.variables['form']['seen'][1]['at'] is a value of type",
+        ),
+        ({"form": {"part": float("nan")}}, "ToolOutput.variables['form']['part'] is a number that JSON"),
+        ({"form": {"large": 2**64}}, "ToolOutput.variables['form']['large'] is a number that JSON"),
+        ({"form": {1: 2}}, "ToolOutput.variables['form'][1]: the name of a variable"),
+        ({"form": {"": 2}}, "ToolOutput.variables['form']['']: the name of a variable"),
+        ({"form": 3}, "ToolOutput.variables['form'] is a dict of values by key"),
+        ([("form", {})], "ToolOutput.variables is a dict by namespace"),
+        (None, "ToolOutput.variables is a dict by namespace"),
+    ],
+)
+def test_variables_are_plain_json(variables: Any, named: str) -> None:
+    result = rendered(ToolOutput("x", variables=variables))
+    assert not result.ok
+    assert named in str(result.content)
+    assert result.report == {}
 
 
 def test_instructions_may_be_taken_out() -> None:
