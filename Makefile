@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test crash-sweep chat studio studio-check notebooks bench lint format types check fuzz clean
+.PHONY: help demo test crash-sweep chat studio studio-check notebooks bench bench-long lint format types check fuzz clean
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -26,6 +26,9 @@ notebooks: $(VENV)/.dev  ## Run the notebooks and compare what they print with w
 
 bench: $(VENV)/.dev  ## Overhead per turn next to other agent loops, about three minutes
 	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+bench-long: $(VENV)/.dev  ## Conversations of 1,000 turns: time per turn and size of the file, about five minutes
+	$(BIN)/python -m tests.benchmarks.long $(ARGS)
 
 test: $(VENV)/.dev  ## All tests, then the turns on SQLite once more in LangGraph's strict msgpack mode
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)

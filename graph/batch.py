@@ -42,6 +42,8 @@ class BatchCall(TypedDict):
     load: NotRequired[list[str]]
     unload: NotRequired[list[str]]
     instructions: NotRequired[str | dict[str, str] | None]
+    variables: NotRequired[dict[str, Any]]
+    """What the call sets of the session's variables (docs/sessions.md)."""
     handle: NotRequired[str]
     """Under which the whole result is kept, where it was too long (docs/results.md)."""
     unasked: NotRequired[list[str]]

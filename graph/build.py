@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import openai
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
@@ -20,7 +21,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 
 from turnflow.graph.context import TurnContext
+from turnflow.graph.contributions import Contributor, check_contributors
 from turnflow.graph.flow import turn_node
+from turnflow.graph.memory import Memory
 from turnflow.graph.permissions import PermissionPolicy, Policy, as_permission_policy
 from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol, ProtocolName, as_protocol
@@ -28,8 +31,9 @@ from turnflow.graph.resources import ChatModel, Registries, Tool, TurnResources
 from turnflow.graph.routes import after_assemble, after_classify
 from turnflow.graph.settings import TurnSettings
 from turnflow.graph.state import TurnInput, TurnOutput, TurnState
+from turnflow.graph.tokens import default_counter
 from turnflow.graph.tool_policy import ToolPolicy
-from turnflow.nodes.assemble_context import assemble_context, plan_view
+from turnflow.nodes.assemble_context import as_memory, assemble_context, plan_request
 from turnflow.nodes.call_llm import SILENCE_SECONDS, CallLLM, OpenAICompatibleChat
 from turnflow.nodes.classify_label import ClassifyLabel
 from turnflow.nodes.dispatch_tools import (
@@ -56,6 +60,10 @@ def build_turn_graph(
     protocol: ProtocolName | LabelProtocol | JsonProtocol | None = None,
     behaviour: str | Path = "chat",
     instructions: str = "",
+    memory: str | Memory = "hybrid",
+    embeddings: Embeddings | None = None,
+    contributors: Sequence[Contributor] = (),
+    summariser: ChatModel | str | None = None,
     provider_profile: ProviderProfile | Mapping[str, Any] | None = None,
     settings: TurnSettings | Mapping[str, Any] | None = None,
     checkpointer: BaseCheckpointSaver[Any] | bool | None = None,
@@ -80,6 +88,11 @@ def build_turn_graph(
         behaviour: Name of a behaviour in `prompts`, or the path of a file of one's own (docs/prompts.md); its
             text begins the system prompt.
         instructions: The caller's own instructions, in the system prompt behind the behaviour's text.
+        memory: How the conversation before the last turns is remembered (docs/memory.md): `window`,
+            `summary`, `vector`, `hybrid`, or an object with `recall`.
+        embeddings: LangChain `Embeddings`, for `vector` and `hybrid`.
+        contributors: What else goes into the requests (docs/context.md).
+        summariser: The chat model that sums up what leaves the requests, or its name; None takes `model`.
         provider_profile: What the provider can do; None takes the model's own, else the defaults.
         settings: Limits and switches.
         checkpointer: A saver; None inherits the parent's when the graph is embedded.
@@ -92,6 +105,10 @@ def build_turn_graph(
     if protocol is not None:
         as_protocol(protocol)
     _check(model, tools, policies, behaviour, instructions)
+    _check_model(summariser, "summariser")
+    check_contributors(contributors)
+    as_memory(memory, embeddings)
+    default_counter()  # looks for a vocabulary on the disk, which an event loop should not wait for
     resources = TurnResources(
         make_model=_make_model,
         registries=Registries(_builtin_tools),
@@ -104,6 +121,11 @@ def build_turn_graph(
         behaviour_name=behaviour,
         given_protocol=protocol,
         instructions=instructions,
+        memory_of=as_memory,
+        given_memory=memory,
+        embeddings=embeddings,
+        contributors=list(contributors),
+        given_summariser=summariser,
     )
     resources.prompts.behaviour(behaviour)  # refuses one that does not exist
     registry = resources.registries.of(resources.tools, resources.policies, resources.settings)
@@ -117,10 +139,7 @@ def _check(model: object, tools: object, policies: object, behaviour: object, in
     Raises:
         ValueError: The text names the argument and what it takes.
     """
-    if isinstance(model, type) or not isinstance(model, str | Runnable | None):
-        raise ValueError(f"model is a LangChain chat model or the name of one, not {model!r}")
-    if isinstance(model, str) and not model.strip():
-        raise ValueError("model is an empty name; name a model, or leave it out")
+    _check_model(model, "model")
     if isinstance(tools, str | BaseTool) or not isinstance(tools, Iterable):
         raise ValueError(f"tools is a list of tools; give [{getattr(tools, 'name', tools)!r}]")
     if not isinstance(policies, Mapping | None):
@@ -131,13 +150,20 @@ def _check(model: object, tools: object, policies: object, behaviour: object, in
         raise ValueError(f"instructions is a text, not {instructions!r}")
 
 
+def _check_model(model: object, argument: str) -> None:
+    if isinstance(model, type) or not isinstance(model, str | Runnable | None):
+        raise ValueError(f"{argument} is a LangChain chat model or the name of one, not {model!r}")
+    if isinstance(model, str) and not model.strip():
+        raise ValueError(f"{argument} is an empty name; name a model, or leave it out")
+
+
 def _joined(resources: TurnResources) -> StateGraph[TurnState, TurnContext, TurnInput, TurnOutput]:
     graph = StateGraph(
         TurnState, context_schema=TurnContext, input_schema=TurnInput, output_schema=TurnOutput
     )
     bodies: dict[str, Callable[..., Any]] = {
         "assemble_context": assemble_context,
-        "call_llm": CallLLM(plan_view),
+        "call_llm": CallLLM(plan_request),
         "classify_label": ClassifyLabel(plan_calls),
         "repair": repair,
         "dispatch_tools": dispatch_tools,

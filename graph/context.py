@@ -12,6 +12,7 @@ from pydantic import ConfigDict
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from turnflow.graph.cancel import CancelToken
+from turnflow.graph.contributions import check_contributors
 from turnflow.graph.permissions import PermissionPolicy, as_permission_policy
 from turnflow.graph.protocol import PROTOCOL_NAMES, as_protocol
 from turnflow.graph.settings import TurnSettings
@@ -52,6 +53,9 @@ class TurnHooks:
                 raise ValueError(f"hook {each.name} is a function, not {hook!r}")
 
 
+_MEMORY_SCHEMA = {
+    "anyOf": [{"type": "string", "enum": ["window", "summary", "vector", "hybrid"]}, {"type": "null"}]
+}
 _PROTOCOL_SCHEMA = {"anyOf": [{"type": "string", "enum": list(PROTOCOL_NAMES)}, {"type": "null"}]}
 
 
@@ -90,6 +94,14 @@ class TurnContext:
     """`ToolPolicy` by tool name; the fields that are set take the place of those that the graph has."""
     permissions: Annotated[Any, SkipJsonSchema()] = None
     """Permission policies of this run, instead of those of the graph (docs/permissions.md)."""
+    memory: Annotated[Any, WithJsonSchema(_MEMORY_SCHEMA)] = None
+    """Name of a memory strategy, or a memory (docs/memory.md)."""
+    embeddings: Annotated[Any, SkipJsonSchema()] = None
+    """LangChain `Embeddings`, for memories that are named."""
+    contributors: Annotated[Any, SkipJsonSchema()] = None
+    """List of `Contributor` of this run, instead of those of the graph (docs/context.md)."""
+    summariser: Annotated[Any, SkipJsonSchema()] = None
+    """The chat model that sums up what leaves the requests; None takes the model of the turn."""
     hooks: Annotated[Any, SkipJsonSchema()] = None
     """A `TurnHooks`."""
     cancel: Annotated[Any, SkipJsonSchema()] = None
@@ -107,6 +119,8 @@ class TurnContext:
             as_permission_policy(self.permissions)
             if not isinstance(self.permissions, PermissionPolicy) and not self.permissions:
                 raise ValueError("TurnContext.permissions is empty, which would allow all; leave it out")
+        if self.contributors is not None:
+            check_contributors(self.contributors)
         for name, kind in (("hooks", TurnHooks), ("cancel", CancelToken)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):

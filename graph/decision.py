@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-DecisionKind = Literal["tool", "intermediate", "continue", "violation", "overflow", "terminal", "stop"]
+DecisionKind = Literal[
+    "tool", "intermediate", "continue", "violation", "fold", "overflow", "terminal", "stop"
+]
 
 TRUNCATED = frozenset({"length", "max_tokens", "max_output_tokens"})
 """Finish reasons, in lower case, of a reply that a limit of tokens cut off."""
@@ -21,7 +23,8 @@ def decide(kind: DecisionKind, key: str = "", **fields: Any) -> dict[str, Any]:
     Args:
         kind: `tool`: calls to run; `intermediate`: another round; `continue`: the same reply goes on;
             `violation`: the reply breaks a rule; `overflow`: the request was too long; `terminal`: the reply
-            is the answer; `stop`: the turn ends for another reason.
+            is the answer; `fold`: something is to be summed up before the next request; `stop`: the turn
+            ends for another reason.
         key: Which violation, or why the turn stops.
         fields: What else the decision's reader needs.
     """

@@ -7,12 +7,14 @@ share everything but the `await`.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph._internal._runnable import RunnableCallable
 from langgraph.runtime import Runtime
@@ -20,8 +22,9 @@ from langgraph.runtime import Runtime
 from turnflow.graph.context import Hook, HookName, TurnContext
 from turnflow.graph.daemon import run_coroutine
 from turnflow.graph.events import Emitter
+from turnflow.graph.outcome import TurnError
+from turnflow.graph.recording import failed_facts, recorded
 from turnflow.graph.resources import TurnResources
-from turnflow.graph.state import RECORD
 
 logger = logging.getLogger("turnflow")
 
@@ -54,6 +57,21 @@ class TwoWays:
         return await self.awaiting()
 
 
+@dataclass(frozen=True)
+class InThread:
+    """Something to wait for that only blocks; where a run is async, it runs in a worker thread."""
+
+    blocking: Callable[[], Any]
+
+    def call(self) -> Any:
+        """Do it, blocking."""
+        return self.blocking()
+
+    async def acall(self) -> Any:
+        """Do it in a worker thread."""
+        return await asyncio.to_thread(self.blocking)
+
+
 Update = dict[str, Any]
 Body = Generator[Wait, Any, T]
 
@@ -68,10 +86,21 @@ class NodeRun:
         self.config = config
         self.runtime = runtime
         self.facts: list[dict[str, Any]] = []
+        self.kept: list[AnyMessage] = []
 
     def emitter(self, turn: dict[str, Any]) -> Emitter:
         """An emitter for events of this turn."""
-        return Emitter(self.runtime.stream_writer, turn, self.facts)
+        log_arguments = self.resources.settings.log_arguments
+        return Emitter(self.runtime.stream_writer, turn, self.facts, log_arguments=log_arguments)
+
+    def keep_messages(self, messages: Sequence[AnyMessage]) -> None:
+        """Name the messages that are new where the node writes the transcript whole (`Overwrite`)."""
+        self.kept += messages
+
+    @property
+    def namespace(self) -> str:
+        """The checkpoint namespace of the turn graph: '' unless it is embedded in another."""
+        return str(self.config.get("configurable", {}).get("checkpoint_ns", "")).rpartition("|")[0]
 
     @property
     def thread_id(self) -> str | None:
@@ -106,19 +135,27 @@ def turn_node(
 
     def node(state: Any, config: RunnableConfig, runtime: Runtime[TurnContext]) -> Update:
         run = NodeRun(resources.for_run(runtime.context), config, runtime)
-        update = body(state, run)
-        return _recorded(drive(update) if isinstance(update, Generator) else update, run)
+        return drive(_run(body, state, run))
 
     async def anode(state: Any, config: RunnableConfig, runtime: Runtime[TurnContext]) -> Update:
         run = NodeRun(resources.for_run(runtime.context), config, runtime)
-        update = body(state, run)
-        return _recorded(await adrive(update) if isinstance(update, Generator) else update, run)
+        return await adrive(_run(body, state, run))
 
     return RunnableCallable(node, anode, name=name, trace=False)
 
 
-def _recorded(update: Update, run: NodeRun) -> Update:
-    return {**update, RECORD: run.facts} if run.facts else update
+def _run(body: Callable[[Any, NodeRun], Body[Update] | Update], state: Any, run: NodeRun) -> Body[Update]:
+    """Run a body, and put on record what it did."""
+    try:
+        update = body(state, run)
+        if isinstance(update, Generator):
+            update = yield from update
+    except TurnError:
+        if failed := failed_facts(run):
+            saver, given = failed.saver, (failed.config, failed.writes, failed.task_id)
+            yield TwoWays(lambda: saver.put_writes(*given), lambda: saver.aput_writes(*given))
+        raise
+    return recorded(state, update, run)
 
 
 def drive(body: Body[T]) -> T:

@@ -5,15 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.pregel._messages import StreamMessagesHandler
 
 _CHECKPOINTER = "__pregel_checkpointer"
 _READ_STATE = "__pregel_read_state"
 _DURABILITY = "__pregel_durability"
+_STREAM = "__pregel_stream"
 
 
 def can_pause(config: RunnableConfig) -> bool:
     """Whether this run is saved, so that an interrupt can be answered later."""
     return bool(config.get("configurable", {}).get(_CHECKPOINTER))
+
+
+def remembers(config: RunnableConfig) -> bool:
+    """Whether the next turn finds the state of this one: it is saved, and not under a task of a parent."""
+    namespace, _, _ = str(config.get("configurable", {}).get("checkpoint_ns", "")).rpartition("|")
+    return can_pause(config) and ":" not in namespace
 
 
 def saver_of(config: RunnableConfig) -> Any:
@@ -34,3 +42,15 @@ def read_state(config: RunnableConfig) -> dict[str, Any]:
     """The graph's state as a task sees it that was sent something else."""
     read = config.get("configurable", {}).get(_READ_STATE)
     return dict(read()) if read else {}
+
+
+def streams_subgraphs(config: RunnableConfig) -> bool:
+    """Whether what graphs inside this one stream goes out by itself: the caller said `subgraphs=True`."""
+    return _STREAM in config.get("configurable", {})
+
+
+def streams_messages(config: RunnableConfig) -> bool:
+    """Whether somebody reads `stream_mode="messages"` of this run."""
+    callbacks = config.get("callbacks")
+    handlers = callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ())
+    return any(isinstance(handler, StreamMessagesHandler) for handler in handlers)

@@ -52,6 +52,8 @@ class ProviderProfile(BaseModel):
     token_limit_parameter: Literal["max_tokens", "max_completion_tokens"] | None = None
     """How the provider names the limit of output tokens; None: as OpenAI does at OpenAI's own address
     (`max_completion_tokens`), and `max_tokens` elsewhere."""
+    context_window: int | None = Field(default=None, ge=256)
+    """Tokens that a request and its reply may take together; None where it is not known."""
     request_parameters: dict[str, Any] = Field(default_factory=dict)
     """Further parameters for every request, as the provider's API names them."""
 

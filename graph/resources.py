@@ -15,11 +15,14 @@ from langchain_core.tools import BaseTool
 
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, TurnHooks
+from turnflow.graph.contributions import Contributor
+from turnflow.graph.memory import Memory
 from turnflow.graph.permissions import PermissionPolicy, as_permission_policy
 from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.protocol import Protocol, as_protocol
 from turnflow.graph.reply_form import TOOLS_REFUSED, ReplyForm, reply_form
 from turnflow.graph.settings import TurnSettings
+from turnflow.graph.tokens import TokenCounter, default_counter
 from turnflow.graph.tool_policy import ToolPolicy
 from turnflow.graph.tool_registry import ToolRegistry, as_policy, hidden_tools
 from turnflow.prompts import Behaviour, Prompts
@@ -27,6 +30,12 @@ from turnflow.prompts import Behaviour, Prompts
 ChatModel = BaseChatModel | Runnable[Any, Any]
 Tool = BaseTool | Callable[..., Any]
 Policies = Mapping[str, ToolPolicy | Mapping[str, Any]]
+
+DEFAULT_WINDOW = 128_000
+"""Tokens of a model of which nothing is known; an overflow teaches less."""
+
+MIN_WINDOW = 256
+"""Less than this is no window of a chat model."""
 
 
 class Registries:
@@ -84,6 +93,11 @@ class TurnResources:
     behaviour_name: str | Path = "chat"
     given_protocol: object = None
     instructions: str = ""
+    memory_of: Callable[[Any, Any], Memory] | None = None
+    given_memory: Any = "hybrid"
+    embeddings: Any = None
+    contributors: Sequence[Contributor] = ()
+    given_summariser: Any = None
     context: TurnContext = field(default_factory=TurnContext)
 
     def for_run(self, context: object) -> TurnResources:
@@ -119,6 +133,10 @@ class TurnResources:
             behaviour_name=self.behaviour_name if context.behaviour is None else context.behaviour,
             given_protocol=self.given_protocol if context.protocol is None else context.protocol,
             instructions=self.instructions if context.instructions is None else context.instructions,
+            given_memory=self.given_memory if context.memory is None else context.memory,
+            embeddings=self.embeddings if context.embeddings is None else context.embeddings,
+            contributors=self.contributors if context.contributors is None else list(context.contributors),
+            given_summariser=self.given_summariser if context.summariser is None else context.summariser,
             context=context,
         )
 
@@ -169,6 +187,62 @@ class TurnResources:
         if self.given_profile is not None and hasattr(model, "provider_profile"):
             return cast("BaseChatModel", model).model_copy(update={"provider_profile": self.given_profile})
         return model
+
+    @property
+    def model_name(self) -> str:
+        """What the model calls itself; '' where it does not say."""
+        if isinstance(self.model, str):
+            return self.model
+        model: Any = self.chat_model
+        return str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+
+    @cached_property
+    def summariser_model(self) -> ChatModel:
+        """The model that sums up what leaves the requests."""
+        given = self.given_summariser
+        if given is None:
+            return self.chat_model
+        return self.make_model(given, ProviderProfile()) if isinstance(given, str) else given
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The memory strategy.
+
+        Raises:
+            ValueError: There is no such strategy, or it lacks something; the text names the mend.
+        """
+        if self.memory_of is None:
+            raise ValueError("no memory strategies were given")
+        return self.memory_of(self.given_memory, self.embeddings)
+
+    def window_in(self, turn: dict[str, Any]) -> int:
+        """Tokens that a request and its reply may take together, as it is known in a turn."""
+        learned = self.learned_in(turn).get("window")
+        window = self.settings.context_window or self.profile.context_window or self._model_window()
+        return min(window, learned) if learned else window
+
+    def _model_window(self) -> int:
+        profile = getattr(self.chat_model, "profile", None)
+        known = profile.get("max_input_tokens") if isinstance(profile, Mapping) else None
+        return known if isinstance(known, int) and known >= MIN_WINDOW else DEFAULT_WINDOW
+
+    def learned_in(self, turn: dict[str, Any]) -> dict[str, Any]:
+        """What earlier requests of a conversation have taught about this model."""
+        learned: dict[str, Any] = turn.get("learned") or {}
+        return learned if learned.get("model") == self.model_name else {}
+
+    def counter_in(self, turn: dict[str, Any]) -> TokenCounter:
+        """Counts tokens as far as it is known in a turn how this model does."""
+        return self._counter(self.learned_in(turn).get("factor", 1.0))
+
+    @property
+    def counter(self) -> TokenCounter:
+        """Counts tokens of which no turn has taught anything yet."""
+        return self._counter(1.0)
+
+    def _counter(self, factor: float) -> TokenCounter:
+        field = self.profile.reasoning_field
+        return default_counter(self.model_name, factor, reasoning_fields=() if field is None else (field,))
 
     @property
     def profile(self) -> ProviderProfile:

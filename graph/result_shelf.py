@@ -9,10 +9,13 @@ import re
 import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
+from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.store.base import BaseStore
 
+from turnflow.graph.content import as_text
 from turnflow.graph.flow import NodeRun
 from turnflow.graph.langgraph_access import read_state, saver_of
 
@@ -153,10 +156,12 @@ class FindResult:
         try:
             place = _Place(self._run)
             if place.saver is not None:
-                return _text(place.saver.find_result(place.session, self._handle))
-            if place.store is not None:
-                return _stored_text(place.store.get(place.namespace, self._handle))
-            return _shelf.find(place.session, self._handle)
+                found = _text(place.saver.find_result(place.session, self._handle))
+            elif place.store is not None:
+                found = _stored_text(place.store.get(place.namespace, self._handle))
+            else:
+                found = _shelf.find(place.session, self._handle)
+            return self._said() if found is None else found
         except Exception as error:  # noqa: BLE001 - the model is told that there is none
             _log_unread(error)
             return None
@@ -168,13 +173,31 @@ class FindResult:
         try:
             place = _Place(self._run)
             if place.saver is not None:
-                return _text(await place.saver.afind_result(place.session, self._handle))
-            if place.store is not None:
-                return _stored_text(await place.store.aget(place.namespace, self._handle))
-            return _shelf.find(place.session, self._handle)
+                found = _text(await place.saver.afind_result(place.session, self._handle))
+            elif place.store is not None:
+                found = _stored_text(await place.store.aget(place.namespace, self._handle))
+            else:
+                found = _shelf.find(place.session, self._handle)
+            return self._said() if found is None else found
         except Exception as error:  # noqa: BLE001 - the model is told that there is none
             _log_unread(error)
             return None
+
+    def _said(self) -> str | None:
+        """The text of a result that stands whole in the transcript, though the request had no room for it."""
+        return said_under(self._handle, read_state(self._run.config).get("messages") or ())
+
+
+def said_under(handle: str, messages: Sequence[BaseMessage]) -> str | None:
+    """The text of the result in a transcript whose handle this is, or None."""
+    called = ""
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if result_handle(called, message.tool_call_id) == handle:
+                return as_text(message.content)
+        else:
+            called = message.id or ""
+    return None
 
 
 def _log_unread(error: Exception) -> None:

@@ -58,7 +58,7 @@ def _after_assemble(state: RouteState) -> AfterAssemble | Sequence[Send]:
         return "finalize"
     if sends := send_wave(state):
         return sends
-    if needs_fold(batch_of(state)):
+    if needs_fold(batch_of(state)) or wants_fold(state):
         return "fold_checkpoint"
     return "call_llm"
 
@@ -80,7 +80,7 @@ after_assemble = Route(
     {
         "call_llm": "next round",
         "dispatch_tools": "next wave",
-        "fold_checkpoint": "checkpoint",
+        "fold_checkpoint": "fold",
         "finalize": "end",
     },
 )
@@ -99,6 +99,11 @@ after_classify = Route(
 def ends(state: RouteState | TurnState) -> bool:
     """Whether the turn ends here."""
     return (state.get("decision") or {}).get("kind") in {"terminal", "stop"}
+
+
+def wants_fold(state: RouteState | TurnState) -> bool:
+    """Whether something is to be summed up before the next request."""
+    return (state.get("decision") or {}).get("kind") == "fold"
 
 
 def send_wave(state: RouteState) -> list[Send]:

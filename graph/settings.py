@@ -20,6 +20,20 @@ class TurnSettings(BaseModel):
     """How often a text reply that was cut off is continued."""
     max_output_tokens: int | None = Field(default=None, ge=1)
     """Limit of output tokens of a request; None sends no limit."""
+    context_window: int | None = Field(default=None, ge=256)
+    """Tokens that a request and its reply may take together; None: as the profile or the model says, else
+    128,000, else as an overflow teaches."""
+    fold_at: float | None = Field(default=0.85, gt=0, le=1)
+    """How full a request may become before older turns and rounds are summed up, as a part of what is free
+    for them; None never sums up for lack of room."""
+    protected_turns: int = Field(default=2, ge=1)
+    """Last turns, the current one included, that are never left out as a whole."""
+    state_turns: int = Field(default=10, ge=1)
+    """Turns that stay in the checkpointed state where there is an archive for the earlier ones."""
+    recall_tokens: int = Field(default=1500, ge=0)
+    """Tokens that recalled turns may take, and never more than a fifth of what is free."""
+    contributor_timeout: float = Field(default=5.0, gt=0)
+    """Seconds that a contributor or a memory may take before the request goes on without it."""
     tool_timeout: float = Field(default=30.0, gt=0)
     """Seconds a tool may take, unless its policy says otherwise."""
     max_parallel_tools: int = Field(default=8, ge=1)
@@ -42,3 +56,5 @@ class TurnSettings(BaseModel):
     """Live text goes out at most once per so many milliseconds; 0 sends each piece as it comes."""
     locale: Literal["en", "zh"] = "en"
     """Language of the texts that the turn itself writes."""
+    log_arguments: bool = False
+    """Whether the log lines hold the arguments of tool calls."""

@@ -46,13 +46,33 @@ def merge_batch(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[
 def merge_session(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
     """Merge a change into what is kept with the thread, key by key in each section.
 
-    None takes a key out, or all of a section.
+    None takes a key out, or all of a section. In the sections `vars` and `meta` an entry that is a dict, as a
+    namespace of variables is, is merged key by key in turn; the key `CLEARED` in such a change takes out what
+    stood there before.
     """
     merged = dict(old or {})
     for section, changes in (new or {}).items():
-        entries = {**merged.get(section, {}), **changes} if changes is not None else {}
+        known, changed = merged.get(section, {}), changes or {}
+        if section in _NESTED_SECTIONS:
+            changed = {key: _merged_entry(known.get(key), change) for key, change in changed.items()}
+        entries = {} if changes is None else {**known, **changed}
         merged[section] = {key: value for key, value in entries.items() if value is not None}
     return merged
+
+
+CLEARED = ""
+"""Key that stands for all that was in a namespace; no variable has it."""
+
+_NESTED_SECTIONS = frozenset({"vars", "meta"})
+
+
+def _merged_entry(old: Any, change: Any) -> Any:
+    """An entry with a change in it; None where nothing is left."""
+    if not isinstance(change, dict):
+        return change
+    known = old if isinstance(old, dict) and CLEARED not in change else {}
+    merged = {**known, **change}
+    return {key: value for key, value in merged.items() if value is not None and key != CLEARED} or None
 
 
 Messages = Annotated[list[AnyMessage], DeltaChannel(merge_messages, snapshot_frequency=SNAPSHOT_EVERY)]
@@ -82,6 +102,7 @@ class TurnState(TypedDict, total=False):
     decision: dict[str, Any]
     batch: Annotated[dict[str, Any], merge_batch]
     view: Annotated[dict[str, Any], UntrackedValue(dict, guard=False)]
+    gathered: Annotated[dict[str, Any], UntrackedValue(dict, guard=False)]
     turnflow_record: Annotated[list[dict[str, Any]], EphemeralValue(list, guard=False)]
     session: Annotated[dict[str, Any], merge_session]
     answer: str

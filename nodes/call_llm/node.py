@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,10 +16,12 @@ from turnflow.graph.events import LiveText
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.outcome import NO_USAGE, TurnError, Usage, make_outcome
 from turnflow.graph.protocol import UNKNOWN, LabelProtocol
+from turnflow.graph.recording import tell_reply
 from turnflow.graph.resources import TurnResources
 from turnflow.graph.state import TurnState
 from turnflow.graph.step import Step, Stop
 from turnflow.graph.text import plain_json
+from turnflow.graph.tokens import calibrated
 from turnflow.graph.transcript import call_order, message_of, turn_messages
 from turnflow.nodes.call_llm.chunks import add_usage, chunk_permission
 from turnflow.nodes.call_llm.model_stream import Chunk
@@ -28,14 +31,17 @@ from turnflow.nodes.call_llm.reading import Reading
 from turnflow.nodes.call_llm.reply_events import ReplyEvent
 from turnflow.nodes.call_llm.request import open_request
 
-PlanView = Callable[[Any, TurnResources], dict[str, Any]]
+_ASKED_AGAIN = frozenset({"tools_refused", "context_too_long"})
+"""Ways to end early after which the same is asked once more, in another form."""
+
+PlanRequest = Callable[[Any, NodeRun], Body[dict[str, Any]]]
 
 
 class CallLLM:
-    """The node's body; `plan_view` makes the request again where a resumed run has lost it."""
+    """The node's body; `plan_request` makes the request again where a resumed run has lost it."""
 
-    def __init__(self, plan_view: PlanView) -> None:
-        self._plan_view = plan_view
+    def __init__(self, plan_request: PlanRequest) -> None:
+        self._plan_request = plan_request
 
     def __call__(self, state: TurnState, run: NodeRun) -> Body[Update]:
         """Call the model once.
@@ -44,10 +50,13 @@ class CallLLM:
             TurnError: The request failed and the turn had gathered nothing yet.
         """
         turn = state["turn"]
-        view = state.get("view") or self._plan_view(state, run.resources)
+        view = state.get("view") or (yield from self._plan_request(state, run))["view"]
+        begun = time.monotonic()
         step, usage, cause = yield from _read_reply(state, view, run)
+        tell_reply(step, usage, time.monotonic() - begun, run.emitter(turn))
         turn = {**turn, "usage": {key: turn["usage"][key] + usage[key] for key in usage}}
-        if step["stop"] != "tools_refused":  # else the same is asked once more, in another form
+        turn |= _learned(turn, view, usage, run.resources)
+        if step["stop"] not in _ASKED_AGAIN:
             turn["directives"] = []
             if repair := turn.get("repair"):
                 turn["repair"] = {**repair, "pending": False}
@@ -55,6 +64,17 @@ class CallLLM:
             yield from _fail(step, turn, cause, run)
         run.emitter(turn).emit("usage", usage=usage, finish_reason=step["finish_reason"])
         return {"step": step, "turn": turn}
+
+
+def _learned(
+    turn: dict[str, Any], view: dict[str, Any], usage: Usage, resources: TurnResources
+) -> dict[str, Any]:
+    """Fields of the turn: how the tokens that the provider counted compare with those that we did."""
+    if not usage["input"]:
+        return {}
+    learned = resources.learned_in(turn)
+    factor = calibrated(learned.get("factor", 1.0), view["manifest"]["tokens"], usage["input"])
+    return {"learned": {**learned, "model": resources.model_name, "factor": factor}}
 
 
 def _read_reply(
@@ -84,7 +104,7 @@ def _read_reply(
         as_messages=not isinstance(form.protocol, LabelProtocol),
     )
     shows = not isinstance(form.protocol, LabelProtocol) or form.protocol.stream_final
-    stream = open_request(view, turn, resources, run.config, live.due_in if interval else None)
+    stream = open_request(view, resources, run.config, live.due_in if interval else None)
     usage: Usage = {**NO_USAGE, "requests": 1}
     stop: Stop = ""
     cause: BaseException | None = None

@@ -16,7 +16,6 @@ from turnflow.nodes.call_llm.model_stream import ModelStream
 
 def open_request(
     view: dict[str, Any],
-    turn: dict[str, Any],
     resources: TurnResources,
     config: RunnableConfig,
     due: Callable[[], float | None] | None,
@@ -30,7 +29,7 @@ def open_request(
     definitions = [tool.definition for tool in resources.registry if tool.name in set(view["tools"])]
     if definitions:
         runnable = _with_tools(runnable, definitions)
-    options = _options(view, turn, resources)
+    options = _options(view)
     hidden = merge_configs(config, {"tags": [TAG_NOSTREAM]})
 
     def stream() -> Iterator[BaseMessage]:
@@ -44,15 +43,15 @@ def open_request(
     return ModelStream(stream, astream, cancel=resources.cancel, due=due)
 
 
-def _options(view: dict[str, Any], turn: dict[str, Any], resources: TurnResources) -> dict[str, Any]:
+def _options(view: dict[str, Any]) -> dict[str, Any]:
     """Further parameters of the request.
 
     What holds the reply to its protocol goes into the body as it is: LangChain would read a reply to a
     `response_format` of its own by other means, and not chunk by chunk.
     """
-    limit = resources.settings.max_output_tokens
+    limit = view["manifest"]["max_output"]
     return {
-        **({} if limit is None else {"max_tokens": limit * turn["output_factor"]}),
+        **({} if limit is None else {"max_tokens": limit}),
         **({"extra_body": view["constraint"]} if view["constraint"] else {}),
     }
 

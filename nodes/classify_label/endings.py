@@ -12,13 +12,13 @@ def ended_early(step: dict[str, Any], turn: dict[str, Any], settings: TurnSettin
     """The decision where the request or its reply came to nothing, or to less than was asked."""
     if step["stop"] == "cancelled":
         return decide("stop", "cancelled")
-    if step["stop"] == "context_too_long":
+    if step["stop"] == "context_too_long" and not step["text"].strip():
         return decide("overflow", "context_too_long")
     if step["stop"] == "content_filter" or step["finish_reason"] == "content_filter":
         return decide("stop", "filtered")
     if step["stop"] == "tools_refused":
         return decide("intermediate", "tools_refused", again=True)
-    if step["stop"] == "provider_error":
+    if step["stop"] in {"provider_error", "context_too_long"}:
         return _after_failure(step, turn, may_continue=may_continue(turn, settings))
     return None
 

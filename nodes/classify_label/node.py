@@ -13,6 +13,7 @@ from turnflow.graph.events import Emitter
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.pauses import announce_pause, next_pause
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol, Protocol
+from turnflow.graph.recording import tell_decision
 from turnflow.graph.repairs import MAX_DRAFT
 from turnflow.graph.reply_form import TOOLS_REFUSED
 from turnflow.graph.state import TurnState
@@ -49,6 +50,7 @@ class ClassifyLabel:
         """Decide by the step, store its message, and plan its calls."""
         reply = _Reply(state, run)
         decision = yield from reply.decide()
+        tell_decision(decision, run.emitter(reply.turn))
         if decision["kind"] == "tool":
             planned = yield from self._plan_calls(reply.step, state, run)
             return (yield from _call_tools(reply, decision, planned, run))
@@ -91,7 +93,9 @@ def _tell(planned: PlannedBatch, emitter: Emitter) -> None:
         call_id = call["id"] or ""
         said = planned.permissions.get(call_id)
         judged = {"permission": said.verdict, "policy": said.policy} if said else {}
-        emitter.emit("tool.call", tool_call_id=call_id, name=call["name"], args=call["args"], **judged)
+        why = {"reason": said.reason} if said and said.reason else None
+        told = {"name": call["name"], "args": call["args"], **judged}
+        emitter.emit("tool.call", tool_call_id=call_id, recorded=why, **told)
         if result := refused.get(call_id):
             status = "refused" if result.status == "error" else "duplicate"
             fields = {"name": call["name"], "status": status, "content": result.content}

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from langchain_core.messages import AIMessage, AnyMessage
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.graph.message import push_message
+from langgraph.types import Overwrite
+
+from turnflow.graph.archiving import archive_turn
 from turnflow.graph.batch import batch_of, waiting_calls
 from turnflow.graph.flow import Body, NodeRun, Update
+from turnflow.graph.memory import recent_turns, sums_up
 from turnflow.graph.open_calls import CANCELLED, close_open_calls
 from turnflow.graph.outcome import make_outcome
 from turnflow.graph.state import TurnState
+from turnflow.graph.transcript import merge_messages
+from turnflow.graph.turns import last_turns
 from turnflow.nodes.finalize.ending import end_status, model_answer, stop_reason
 
 
@@ -33,14 +43,59 @@ def finalize(state: TurnState, run: NodeRun) -> Body[Update]:
         messages.append(message)
     emitter.emit("turn.ended", outcome=outcome, answer=answer)
     yield from run.hook("on_turn_end", turn, outcome=outcome, answer=answer)
+    kept = yield from _archived(state, messages, status, run)
     return {
-        **({"messages": messages} if messages else {}),
+        **kept.update,
         "answer": answer,
         "outcome": outcome,
-        "turn": {**turn, "phase": "ended", "directives": []},
+        "turn": {**turn, **kept.fields, "phase": "ended", "directives": []},
         "step": {},
         "decision": {},
     }
+
+
+UNSUMMED_FACTOR = 3
+"""Turns that wait for a summary stay in the state, up to so many times `state_turns`."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What of the conversation stays in the state.
+
+    Attributes:
+        update: Of the channels `messages` and `summary`.
+        fields: Of the `turn` channel.
+    """
+
+    update: Update
+    fields: dict[str, Any]
+
+
+def _archived(state: TurnState, new: Sequence[AnyMessage], status: str, run: NodeRun) -> Body[_Kept]:
+    """Archive the turn, and keep the last turns in the state; all of them where there is no archive.
+
+    The transcript is written whole then: what came before is not needed to read it (docs/archive.md).
+    """
+    turn = state["turn"]
+    messages = merge_messages(state["messages"], [list(new)]) if new else state["messages"]
+    key = yield from archive_turn(messages, turn, status, run)
+    if not key:
+        return _Kept({"messages": list(new)} if new else {}, {})
+    run.keep_messages(new)
+    for message in new:
+        push_message(message, state_key=None)  # LangGraph does not look for messages in an `Overwrite`
+    resources = run.resources
+    settings, summary = resources.settings, state.get("summary") or {}
+    wanted = max(settings.state_turns, settings.protected_turns, recent_turns(resources.memory))
+    if sums_up(resources.memory):  # what is in no summary yet is shown, so it stays
+        unsummed = turn.get("position", 0) - (summary.get("anchor") or {}).get("position", -1)
+        wanted = max(wanted, min(unsummed, UNSUMMED_FACTOR * settings.state_turns))
+    kept = last_turns(messages, wanted)
+    ids = {message.id for message in kept}
+    folds = [fold for fold in summary.get("folds", ()) if fold["after_id"] in ids]
+    changed = {"summary": {**summary, "folds": folds}} if len(folds) < len(summary.get("folds", ())) else {}
+    fields = {"archived": key, "archived_input": turn["input_id"]}
+    return _Kept({"messages": Overwrite(kept), **changed}, fields)
 
 
 def _fallback(status: str, state: TurnState, run: NodeRun) -> str:

@@ -17,7 +17,7 @@ DRAWING = """\
 	assemble_context -. &nbsp;next round&nbsp; .-> call_llm;
 	assemble_context -. &nbsp;next wave&nbsp; .-> dispatch_tools;
 	assemble_context -. &nbsp;end&nbsp; .-> finalize;
-	assemble_context -. &nbsp;checkpoint&nbsp; .-> fold_checkpoint;
+	assemble_context -. &nbsp;fold&nbsp; .-> fold_checkpoint;
 	call_llm --> classify_label;
 	classify_label -. &nbsp;intermediate, continue&nbsp; .-> assemble_context;
 	classify_label -. &nbsp;tool calls&nbsp; .-> dispatch_tools;

@@ -96,7 +96,7 @@ def test_every_schema_is_there(client: SyncLangGraphClient) -> None:
     assert set(shapes["input"]) == {"messages"}
     assert set(shapes["output"]) == {"messages", "answer", "outcome"}
     assert {"messages", "turn", "batch", "answer", "outcome"} <= set(shapes["state"])
-    named = {"model_name", "instructions", "behaviour", "protocol", "user_id", "locale", "settings"}
+    named = {"model_name", "instructions", "behaviour", "protocol", "user_id", "locale", "settings", "memory"}
     assert set(shapes["context"]) == named
 
 
@@ -184,9 +184,10 @@ def test_a_thread_goes_on_from_an_older_checkpoint(client: SyncLangGraphClient) 
     forked = run(client, thread_id, input=saying("Three."), checkpoint=after_one["checkpoint"])
     assert [m["content"] for m in forked["messages"]] == ["One.", HELLO, "Three.", HELLO]
 
-    before_call = [s for s in history if s["next"] == ["call_llm"]][-1]
+    # Each step of the newest two turns is kept, on whatever branch they are.
+    before_call = next(s for s in history if s["next"] == ["call_llm"])
     again = run(client, thread_id, input=None, checkpoint=before_call["checkpoint"])
-    assert [m["content"] for m in again["messages"]] == ["One.", HELLO]
+    assert [m["content"] for m in again["messages"]] == ["One.", HELLO, "Two.", HELLO]
     assert again["outcome"]["status"] == "finished"
 
 

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tests.notebooks.pictures import are_alike
+
 VARIES = "varies"
 """The tag of a cell whose output another machine may give otherwise, such as a model's answer."""
 MAX_BYTES = 200_000
@@ -24,19 +26,30 @@ def said(cell: Any) -> list[tuple[str, str]]:
     """The outputs of a cell as pairs of kind and text, without how long something took.
 
     Kinds are `stdout`, `stderr`, `error`, or a media type. Of a picture the pair says only that
-    there is one.
+    there is one; `pictures` has it.
     """
     pairs = [pair for output in cell.outputs for pair in _pairs(output)]
     return [(kind, _SECONDS.sub("<time>", text)) for kind, text in pairs]
 
 
+def pictures(cell: Any) -> list[str]:
+    """The pictures of a cell, as the notebook holds PNG files."""
+    shown = [output.data for output in cell.outputs if "data" in output]
+    return [data["image/png"] for data in shown if "image/png" in data]
+
+
 def differences(stored: Any, fresh: Any) -> list[str]:
-    """Where the stored outputs are not what a fresh run gave; cells that vary only have to say something."""
+    """Where the stored outputs are not what a fresh run gave; cells that vary only have to say something.
+
+    Pictures are compared as a viewer from afar would: fonts and edges may be drawn a little otherwise.
+    """
     found = []
     for old, new in zip(code_cells(stored), code_cells(fresh), strict=True):
         before, after = said(old), said(new)
         if VARIES in old.metadata.get("tags", []):
             before, after = [(kind, "") for kind, _ in before], [(kind, "") for kind, _ in after]
+        elif before == after and not all(map(are_alike, pictures(old), pictures(new))):
+            found.append(f"cell {old.id}:\n{old.source}\nthe picture is another one now")
         if before != after:
             found.append(f"cell {old.id}:\n{old.source}\nstored: {before}\nnow:    {after}")
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 from nbformat import v4
+from PIL import Image, ImageDraw
 
 from tests.notebooks.execution import cleaned, executed, read, write
 from tests.notebooks.outputs import differences, faults, said
@@ -100,3 +103,32 @@ def test_what_is_stored_keeps_tags_and_drops_the_rest(tmp_path: Path) -> None:
     assert stored.cells[0].metadata == {"tags": ["varies"]}
     assert stored.metadata["kernelspec"]["name"] == "python3"
     assert stored.cells[0].outputs == made.cells[0].outputs
+
+
+def drawn(*heights: int, width: int = 400, line: int = 4) -> Any:
+    """A notebook with a picture of columns."""
+    picture = Image.new("RGB", (width, 200), "white")
+    for place, height in enumerate(heights):
+        left = 20 + place * 60
+        ImageDraw.Draw(picture).rectangle((left, 190 - height, left + 40, 190), "navy", "black", line)
+    file = io.BytesIO()
+    picture.save(file, "png")
+    made = notebook("plot()")
+    data = {"image/png": base64.b64encode(file.getvalue()).decode(), "text/plain": "<Figure>"}
+    made.cells[0].outputs = [v4.new_output("display_data", data=data)]  # type: ignore[no-untyped-call]
+    return made
+
+
+def test_a_picture_that_shows_something_else_is_found() -> None:
+    stored = drawn(40, 80, 120)
+    assert differences(stored, drawn(40, 80, 120)) == []
+    assert differences(stored, drawn(40, 80, 120, line=3)) == []  # drawn a little otherwise
+    for other in (drawn(40, 80), drawn(120, 80, 40), drawn(40, 80, 160), drawn(40, 80, 120, width=450)):
+        (difference,) = differences(stored, other)
+        assert "the picture is another one now" in difference
+
+
+def test_a_picture_in_a_cell_that_varies_may_show_anything() -> None:
+    stored, fresh = drawn(40), drawn(120)
+    stored.cells[0].metadata["tags"] = ["varies"]
+    assert differences(stored, fresh) == []
