@@ -16,7 +16,7 @@ HOW_TO_INSTALL = "pip install 'turnflow[draw]'"
 _CONFIG = {"htmlLabels": False, "flowchart": {"htmlLabels": False}, "handDrawnSeed": 1}
 _BACKGROUND = "#ffffff"
 
-_PARAGRAPH = re.compile(r"</?p>")
+_PARAGRAPH = re.compile(r"</?p>|&nbsp;")
 
 
 @dataclass(frozen=True, repr=False)

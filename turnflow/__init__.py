@@ -6,7 +6,9 @@ from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, TurnHooks
 from turnflow.graph.contributions import Contribution, ContributionQuery, Contributor
 from turnflow.graph.effects import EffectFound
+from turnflow.graph.history import full_history, visible_history
 from turnflow.graph.label_grammar import classify_label
+from turnflow.graph.logs import JsonLines, log_to
 from turnflow.graph.memory import Memory, Recalled
 from turnflow.graph.outcome import Outcome, TurnError
 from turnflow.graph.past import Past
@@ -26,7 +28,8 @@ from turnflow.graph.permissions import (
 )
 from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol
-from turnflow.graph.record import read_record
+from turnflow.graph.record import read_record, rebuild
+from turnflow.graph.replay import replay
 from turnflow.graph.run import TurnResult, arun_turn, run_turn
 from turnflow.graph.saver import SaverError, TurnSaver, open_saver
 from turnflow.graph.session import SessionInfo, SessionMeta, session_change
@@ -57,6 +60,7 @@ __all__ = [
     "DenyList",
     "EffectFound",
     "HybridMemory",
+    "JsonLines",
     "JsonProtocol",
     "LabelProtocol",
     "Manifest",
@@ -100,13 +104,18 @@ __all__ = [
     "classify_label",
     "current_permission",
     "explain",
+    "full_history",
+    "log_to",
     "open_saver",
     "pinned",
     "plan_context",
     "read_record",
+    "rebuild",
+    "replay",
     "run_turn",
     "session_change",
     "session_of",
     "set_tags",
     "set_variables",
+    "visible_history",
 ]
