@@ -6,16 +6,19 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from langchain_core.messages import AnyMessage, RemoveMessage
 
-from turnflow.graph.archive import Archive, ArchivedTurn, Scope, scope_of
+from turnflow.graph.archive import Archive, ArchivedTurn, Scope, TurnInfo, scope_of
 from turnflow.graph.archive_access import archive_of
 from turnflow.graph.archive_memory import MemoryArchive
 from turnflow.graph.archive_turns import count_visible, search_text, turn_key
 from turnflow.graph.flow import Body, InThread, NodeRun
-from turnflow.graph.turns import TurnSpan, turn_spans
+from turnflow.graph.langgraph_access import remembers
+from turnflow.graph.recording import known_messages
+from turnflow.graph.turns import TurnSpan, pinned_groups, turn_spans
 
 logger = logging.getLogger("turnflow")
 
@@ -29,12 +32,14 @@ class Place:
         archived: Key of the newest archived turn before it; '' where there is none.
         archived_input: Id of the user message that that turn begins with.
         removed: Messages that came again with the input though their turns are archived.
+        unarchived: Position of the first turn that could not be archived; None where all are.
     """
 
     position: int = 0
     archived: str = ""
     archived_input: str = ""
     removed: list[RemoveMessage] = field(default_factory=list)
+    unarchived: int | None = None
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -43,6 +48,7 @@ class Place:
             "position": self.position,
             "archived": self.archived,
             "archived_input": self.archived_input,
+            **({} if self.unarchived is None else {"unarchived": self.unarchived}),
         }
 
 
@@ -70,22 +76,29 @@ def find_place(
     known = old.get("archived_input", "")
     if not earlier:
         return Place()
-    is_archived = bool(known) and known == old.get("input_id")
-    place = Place(old.get("position", 0) + is_archived, old.get("archived", ""), known)
-    last_known = next(
-        (i for i in range(len(earlier) - 1, -1, -1) if known and earlier[i].input_id == known), -1
-    )
-    missing = earlier[last_known + 1 :]
     archive = archive_of(run)
     if archive is None:
         return Place(position=len(earlier))
-    if not missing:
+    is_archived = bool(known) and known == old.get("input_id")
+    base = old.get("unarchived", old.get("position", 0) + is_archived)
+    place = Place(base, old.get("archived", ""), known)
+    at = next((i for i in range(len(earlier) - 1, -1, -1) if known and earlier[i].input_id == known), -1)
+    is_edited = bool(known) and (at < 0 or _was_edited(messages, old))
+    if not is_edited and at == len(earlier) - 1:
         return place
+
+    def archived() -> Place:
+        if not is_edited:
+            return _archive_missing(archive, run, messages, earlier[at + 1 :], old, place)
+        start, behind = _unchanged(archive, run_scope(run, old), messages, earlier, place)
+        return _archive_missing(archive, run, messages, earlier[start:], old, behind)
+
     try:
-        found: Place = yield InThread(lambda: _archive_missing(archive, run, messages, missing, old, place))
+        found: Place = yield InThread(archived)
     except Exception as error:
         logger.warning("earlier turns could not be archived; they stay in the state", exc_info=error)
-        return Place(place.position + len(missing), place.archived, place.archived_input)
+        missing = len(earlier) - 1 - at
+        return Place(base + missing, place.archived, place.archived_input, unarchived=base)
     return found
 
 
@@ -100,6 +113,10 @@ def archive_turn(
         status: The outcome's status.
         run: The node's run.
     """
+    if "unarchived" in turn or "position" not in turn:
+        return ""  # what stands before it is not in the archive yet; the next turn sees to both
+    if not remembers(run.config):
+        return ""  # whoever gives the messages keeps them; the next turn archives this one as it was given
     archive = archive_of(run)
     spans = [span for span in turn_spans(messages) if span.input_id == turn["input_id"]]
     if archive is None or not spans:
@@ -159,6 +176,48 @@ def _record(
     }
 
 
+def _was_edited(messages: Sequence[AnyMessage], old: dict[str, Any]) -> bool:
+    """Whether what the last turn left in the state is not what the new one finds there."""
+    mark = str((old.get("on_record") or {}).get("messages", ""))
+    return bool(mark) and known_messages(messages, mark) == 0
+
+
+def _unchanged(
+    archive: Archive,
+    scope: Scope,
+    messages: Sequence[AnyMessage],
+    earlier: Sequence[TurnSpan],
+    place: Place,
+) -> tuple[int, Place]:
+    """How many turns of an edited transcript are as the archive has them, and the place behind them.
+
+    What follows a turn that was changed or taken back is archived anew, as a branch.
+    """
+    infos = archive.turn_infos(scope, place.archived) if place.archived else []
+    by_input = {info["input_id"]: info for info in infos if info["input_id"]}
+    by_key = {info["key"]: info for info in infos}
+    before: TurnInfo | None = None
+    start = 0
+    for at, span in enumerate(earlier):
+        own = list(messages[span.start : span.end])
+        if len(pinned_groups(own)) == len(own):
+            start = at + 1  # what is pinned of a turn that has left the state is no turn
+            continue
+        info = by_input.get(span.input_id)
+        if before is None and info is not None:
+            before = by_key.get(info["parent"])  # it stands in the archive alone
+        parent = before["key"] if before else ""
+        if info is None or info["parent"] != parent:
+            break
+        key = turn_key(info["turn_id"], own)
+        if info["key"] not in {key, _branch_key(info["turn_id"], parent, key)}:
+            break
+        before, start = info, at + 1
+    if before is None:
+        return start, Place()
+    return start, Place(before["position"] + 1, before["key"], before["input_id"])
+
+
 def _archive_missing(
     archive: Archive,
     run: NodeRun,
@@ -170,29 +229,31 @@ def _archive_missing(
     """Archive turns that are not there; gives the place behind them."""
     scope = run_scope(run, old)
     head, head_input, position = place.archived, place.archived_input, place.position
-    again = {info["input_id"] for info in archive.turn_infos(scope, head)} if head else set()
-    records: list[ArchivedTurn] = []
+    line = {info["input_id"] for info in archive.turn_infos(scope, head)} if head else set()
     removed: list[RemoveMessage] = []
     for span in missing:
         own = list(messages[span.start : span.end])
-        if span.input_id and span.input_id in again:
+        if span.input_id and span.input_id in line:
             removed += [RemoveMessage(id=message.id) for message in own if message.id]
             continue
         is_old = span.input_id == old.get("input_id")
         status = "given" if not is_old else "finished" if old.get("phase") == "ended" else "abandoned"
         turn_id = str(old["id"]) if is_old else f"turn-{span.input_id or own[0].id}"
-        records.append(_record(turn_id, own, span.input_id, head, position, status))
-        head, head_input, position = records[-1]["key"], span.input_id, position + 1
-    known = archive.known_turns(scope, [record["key"] for record in records])
-    shift = 0
-    parent = ""
-    for record in records:
-        if info := known.get(record["key"]):
-            shift, parent = info["position"] - record["position"], record["key"]
-            continue
-        if parent:
-            record["parent"] = parent
-        record["position"] += shift
-        archive.put_turn(scope, record, search_text(record["messages"]))
-        parent = record["key"]
-    return Place(position + shift, head, head_input, removed)
+        record = _record(turn_id, own, span.input_id, head, position, status)
+        known = archive.known_turns(scope, [record["key"]]).get(record["key"])
+        if known is not None and head not in {"", known["parent"]}:
+            # The same turn stands in the archive behind another one.
+            record["key"] = _branch_key(turn_id, head, record["key"])
+            known = archive.known_turns(scope, [record["key"]]).get(record["key"])
+        if known is None:
+            archive.put_turn(scope, record, search_text(own))
+        else:
+            position = known["position"]
+        head, head_input, position = record["key"], span.input_id, position + 1
+    return Place(position, head, head_input, removed)
+
+
+def _branch_key(turn_id: str, parent: str, key: str) -> str:
+    """The key of a turn that the archive has behind another turn already."""
+    digest = blake2b(f"{parent}\0{key}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{turn_id}~{digest}"

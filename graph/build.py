@@ -13,14 +13,13 @@ from weakref import WeakKeyDictionary
 import openai
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 
-from turnflow.graph.context import TurnContext
+from turnflow.graph.context import TurnContext, check_model
 from turnflow.graph.contributions import Contributor, check_contributors
 from turnflow.graph.flow import turn_node
 from turnflow.graph.memory import Memory
@@ -105,7 +104,7 @@ def build_turn_graph(
     if protocol is not None:
         as_protocol(protocol)
     _check(model, tools, policies, behaviour, instructions)
-    _check_model(summariser, "summariser")
+    check_model(summariser, "summariser")
     check_contributors(contributors)
     as_memory(memory, embeddings)
     default_counter()  # looks for a vocabulary on the disk, which an event loop should not wait for
@@ -139,7 +138,7 @@ def _check(model: object, tools: object, policies: object, behaviour: object, in
     Raises:
         ValueError: The text names the argument and what it takes.
     """
-    _check_model(model, "model")
+    check_model(model, "model")
     if isinstance(tools, str | BaseTool) or not isinstance(tools, Iterable):
         raise ValueError(f"tools is a list of tools; give [{getattr(tools, 'name', tools)!r}]")
     if not isinstance(policies, Mapping | None):
@@ -148,13 +147,6 @@ def _check(model: object, tools: object, policies: object, behaviour: object, in
         raise ValueError(f"behaviour is a name or the path of a file, not {behaviour!r}")
     if not isinstance(instructions, str):
         raise ValueError(f"instructions is a text, not {instructions!r}")
-
-
-def _check_model(model: object, argument: str) -> None:
-    if isinstance(model, type) or not isinstance(model, str | Runnable | None):
-        raise ValueError(f"{argument} is a LangChain chat model or the name of one, not {model!r}")
-    if isinstance(model, str) and not model.strip():
-        raise ValueError(f"{argument} is an empty name; name a model, or leave it out")
 
 
 def _joined(resources: TurnResources) -> StateGraph[TurnState, TurnContext, TurnInput, TurnOutput]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from pydantic import ConfigDict
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
@@ -53,6 +54,9 @@ class TurnHooks:
                 raise ValueError(f"hook {each.name} is a function, not {hook!r}")
 
 
+MAX_USER_ID = 200
+"""Characters of a user's id."""
+
 _MEMORY_SCHEMA = {
     "anyOf": [{"type": "string", "enum": ["window", "summary", "vector", "hybrid"]}, {"type": "null"}]
 }
@@ -78,7 +82,7 @@ class TurnContext:
     """How replies say what they want: `native`, `label`, `json`, a `LabelProtocol` or a `JsonProtocol`. If
     unset, as the behaviour says."""
     user_id: str | None = None
-    """Who is asking; handed to hooks and tools."""
+    """Who is asking, in at most 200 characters; handed to hooks and tools."""
     locale: Literal["en", "zh"] | None = None
     """Language of the texts that the turn itself writes."""
     settings: Annotated[dict[str, Any], WithJsonSchema(TurnSettings.model_json_schema())] = field(
@@ -121,6 +125,7 @@ class TurnContext:
                 raise ValueError("TurnContext.permissions is empty, which would allow all; leave it out")
         if self.contributors is not None:
             check_contributors(self.contributors)
+        check_model(self.summariser, "TurnContext.summariser")
         for name, kind in (("hooks", TurnHooks), ("cancel", CancelToken)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
@@ -129,6 +134,11 @@ class TurnContext:
     def _check_texts(self) -> None:
         if not isinstance(self.instructions, str | None):
             raise ValueError(f"TurnContext.instructions is a text, not {self.instructions!r:.80}")
+        if not isinstance(self.user_id, str | None):
+            raise ValueError(f"TurnContext.user_id is a text, not {self.user_id!r:.80}")
+        if len(self.user_id or "") > MAX_USER_ID:
+            has = f"has {len(self.user_id or '')} characters"
+            raise ValueError(f"TurnContext.user_id {has}, {MAX_USER_ID} is the most; give a shorter id")
         if self.protocol is not None:
             as_protocol(self.protocol)
         if not isinstance(self.behaviour, str | Path | None):
@@ -150,6 +160,22 @@ class TurnContext:
             if isinstance(self.tools, str | BaseTool | Mapping) or not isinstance(self.tools, Iterable):
                 raise ValueError(f"TurnContext.tools is a list of tools; give [{self.tools!r:.80}]")
             self.tools = list(self.tools)
+
+
+def check_model(model: object, argument: str) -> None:
+    """Refuse what is neither a chat model, nor the name of one, nor None.
+
+    Args:
+        model: What was given.
+        argument: What an error calls it.
+
+    Raises:
+        ValueError: The text names the argument and what it takes.
+    """
+    if isinstance(model, type) or not isinstance(model, str | Runnable | None):
+        raise ValueError(f"{argument} is a LangChain chat model or the name of one, not {model!r:.80}")
+    if isinstance(model, str) and not model.strip():
+        raise ValueError(f"{argument} is an empty name; name a model, or leave it out")
 
 
 def _gives_tools(tools: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, Literal
@@ -55,6 +56,9 @@ FactType = Literal[
 ]
 """What is on record and no event: the state changes by it (docs/record.md)."""
 
+_TICK = 1e-6
+"""Seconds between two events at the least."""
+
 _PASSING = frozenset(
     {"thinking.delta", "content.delta", "content.retract", "label", "usage", "tool.progress"}
 )
@@ -67,6 +71,16 @@ _TEXTS = {"tool.result": "content", "tool.call": "args", "folded": "text"}
 """The field of an event that a fact leaves out, as another fact has it."""
 
 _sequence = itertools.count(1)
+_clock_lock = threading.Lock()
+_clock = [0.0]
+"""The time that was given out last."""
+
+
+def _now() -> float:
+    """Seconds since the epoch, later than any before: things keep their order if the clock is set back."""
+    with _clock_lock:
+        _clock[0] = max(time.time(), _clock[0] + _TICK)
+        return _clock[0]
 
 
 class Emitter:
@@ -121,7 +135,7 @@ class Emitter:
             "turn_id": self.turn.get("id"),
             "round": self.turn.get("round", 0),
             "seq": next(_sequence),
-            "time": time.time(),
+            "time": _now(),
             **fields,
         }
 

@@ -20,7 +20,7 @@ from langgraph._internal._runnable import RunnableCallable
 from langgraph.runtime import Runtime
 
 from turnflow.graph.context import Hook, HookName, TurnContext
-from turnflow.graph.daemon import run_coroutine
+from turnflow.graph.daemon import run_coroutine, start
 from turnflow.graph.events import Emitter
 from turnflow.graph.outcome import TurnError
 from turnflow.graph.recording import failed_facts, recorded
@@ -69,7 +69,8 @@ class InThread:
 
     async def acall(self) -> Any:
         """Do it in a worker thread."""
-        return await asyncio.to_thread(self.blocking)
+        # Not behind slow work in the loop's own threads.
+        return await asyncio.wrap_future(start(self.blocking))
 
 
 Update = dict[str, Any]

@@ -8,21 +8,18 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
+from turnflow.graph.fold_room import FoldRoom, fold_room
 from turnflow.graph.memory import recent_turns, sums_up
 from turnflow.graph.settings import TurnSettings
-from turnflow.graph.tokens import TokenCounter, default_counter
+from turnflow.graph.tokens import TokenCounter
 from turnflow.graph.tool_names import ASK_USER
 from turnflow.graph.transcript import call_order, turn_messages
 from turnflow.graph.turns import is_pinned, pinned_groups, turn_spans
 
 Wanted = Literal["", "window", "memory"]
 
-TAIL_PART = 4
-"""What stays as it is takes one part in so many of the window, at most, beyond what must stay."""
 LEAST_TURNS = 2
 """Turns that stay whatever their length, the current one included."""
-_LEAST_TOKENS, _LEAST_PART = 64, 50
-"""Less than this, or than one part in so many of the window, is not worth a summary."""
 
 MOST_FAILURES = 3
 """So many failures in a row, and what waits for a summary is given up (docs/folding.md)."""
@@ -75,12 +72,14 @@ class RoundRange:
     message_ids: tuple[str, ...]
 
 
-def wants_fold(
+def fold_wanted(
     manifest: Mapping[str, Any],
     state: Any,
     settings: TurnSettings,
     memory: object,
-    counter: TokenCounter | None = None,
+    counter: TokenCounter,
+    *,
+    remembers: bool,
 ) -> Wanted:
     """What is to be summed up before a planned request is sent; '' for nothing.
 
@@ -90,6 +89,7 @@ def wants_fold(
         settings: The turn's settings.
         memory: The memory strategy.
         counter: Counts tokens as the planner does.
+        remembers: Whether the next turn finds the summary.
     """
     turn, summary = state["turn"], state.get("summary") or {}
     if not may_try(summary, turn):
@@ -103,7 +103,9 @@ def wants_fold(
         settings=settings,
         memory=memory,
         window=manifest["window"],
-        counter=counter or _counter_in(turn),
+        manifest=manifest,
+        counter=counter,
+        remembers=remembers,
     )
     return "window" if found else ""
 
@@ -124,7 +126,14 @@ def _has_left(state: Any, memory: object) -> bool:
 
 
 def find_foldable(
-    state: Any, *, settings: TurnSettings, memory: object, window: int, counter: TokenCounter
+    state: Any,
+    *,
+    settings: TurnSettings,
+    memory: object,
+    window: int,
+    manifest: Mapping[str, Any],
+    counter: TokenCounter,
+    remembers: bool,
 ) -> TurnRange | RoundRange | None:
     """What a summary can stand for in the next request: older turns first, then rounds of the current one.
 
@@ -133,24 +142,36 @@ def find_foldable(
         settings: The turn's settings.
         memory: The memory strategy.
         window: Tokens of a request and its reply.
+        manifest: Of the last plan, for what prompt and tools take; may be empty.
         counter: Counts tokens as the planner does.
+        remembers: Whether the next turn finds the summary. Where it does not, older turns are not summed up:
+            it would be made anew each turn.
     """
     turn, summary = state["turn"], state.get("summary") or {}
-    turns = foldable_turns(
-        placed_turns(state["messages"], turn, summary.get("folds", ())),
-        anchor=(summary.get("anchor") or {}).get("position", -1),
-        protected=settings.protected_turns,
-        # What waits for a summary is shown in the meantime.
-        recent=len(state["messages"]) if sums_up(memory) else recent_turns(memory),
-        with_left=sums_up(memory),
-        window=window,
-        counter=counter,
-    )
-    if turns:
-        return turns
+    limit = settings.max_output_tokens
+    requested = None if limit is None else limit * turn.get("output_factor", 1)
+    room = fold_room(manifest, window=window, requested=requested, fold_at=settings.fold_at)
+    placed = placed_turns(state["messages"], turn, summary.get("folds", ()))
+    if remembers:
+        turns = foldable_turns(
+            placed,
+            anchor=(summary.get("anchor") or {}).get("position", -1),
+            protected=settings.protected_turns,
+            # What waits for a summary is shown in the meantime.
+            recent=len(state["messages"]) if sums_up(memory) else recent_turns(memory),
+            with_left=sums_up(memory),
+            room=room,
+            counter=counter,
+        )
+        if turns:
+            return turns
     own = turn_messages(state["messages"], turn["input_id"])
     fold: Any = next((f for f in summary.get("folds", ()) if f["after_id"] == turn["input_id"]), {})
-    return foldable_rounds(own, fold.get("message_ids", ()), window=window, counter=counter)
+    # The last turns before this one stay beside its rounds.
+    beside = placed[-max(settings.protected_turns, LEAST_TURNS) : -1]
+    staying = sum(count_hidden(each.messages, counter) for each in beside)
+    staying += counter.message(placed[-1].messages[0]) if placed and placed[-1].messages else 0
+    return foldable_rounds(own, fold.get("message_ids", ()), room=room.without(staying), counter=counter)
 
 
 def foldable_turns(
@@ -160,13 +181,12 @@ def foldable_turns(
     protected: int,
     recent: int,
     with_left: bool,
-    window: int,
+    room: FoldRoom,
     counter: TokenCounter,
 ) -> TurnRange | None:
     """The whole turns between what is summed up already and what stays; None where that is not worth it.
 
-    The last turns stay, as far as they take a quarter of the window: at least two, and those that are
-    protected.
+    The last turns stay, as far as they take the room's tail: at least two, and those that are protected.
 
     Args:
         turns: The turns that stand in `messages`, the current one last.
@@ -174,22 +194,22 @@ def foldable_turns(
         protected: Turns that stay in any case, the current one included.
         recent: Turns before the current one that are shown word for word.
         with_left: Whether earlier turns, which are not shown any more, wait for a summary too.
-        window: Tokens of a request and its reply.
+        room: What the conversation may take.
         counter: Counts tokens.
     """
     if not turns:
         return None
-    room, kept = window // TAIL_PART, len(turns)
+    left, kept = room.tail, len(turns)
     while kept > 0:
-        room -= count_hidden(turns[kept - 1].messages, counter)
-        if room < 0 and len(turns) - kept >= max(protected, LEAST_TURNS):
+        left -= count_hidden(turns[kept - 1].messages, counter)
+        if left < 0 and len(turns) - kept >= max(protected, LEAST_TURNS):
             break
         kept -= 1
     shown_from = turns[-1].position - recent
     candidates = [turn for turn in turns[:kept] if turn.position > anchor]
     shown = [turn for turn in candidates if turn.position >= shown_from]
     tokens = sum(count_hidden(turn.messages, counter) for turn in shown)
-    if not shown or not shown[-1].input_id or not _is_worth(tokens, window):
+    if not shown or not shown[-1].input_id or not room.is_worth(tokens, len(shown), is_first=anchor < 0):
         return None
     folded = candidates if with_left else shown
     first = anchor + 1 if with_left else folded[0].position
@@ -249,32 +269,33 @@ def _shown(
 
 
 def foldable_rounds(
-    own: Sequence[AnyMessage], folded: Collection[str], *, window: int, counter: TokenCounter
+    own: Sequence[AnyMessage], folded: Collection[str], *, room: FoldRoom, counter: TokenCounter
 ) -> RoundRange | None:
     """The closed rounds of the current turn that a summary can stand for; None where that is not worth it.
 
-    The last round stays, as its results may be unread, and those before it as far as they take a quarter of
-    the window. So do rounds in which the user said something, and what is pinned.
+    The last round stays, as its results may be unread, and those before it as far as they take the room's
+    tail. So do rounds in which the user said something, and what is pinned.
 
     Args:
         own: The turn's messages, behind its input.
         folded: Ids of those that are folded already.
-        window: Tokens of a request and its reply.
+        room: What the turn's rounds may take.
         counter: Counts tokens.
     """
     groups, hidden = rounds_of(own), set(folded)
-    room, kept = window // TAIL_PART, len(groups)
+    left, kept = room.tail, len(groups)
     while kept > 0:
-        room -= sum(counter.message(m) for m in groups[kept - 1] if m.id not in hidden)
-        if room < 0 and kept < len(groups):
+        left -= sum(counter.message(m) for m in groups[kept - 1] if m.id not in hidden)
+        if left < 0 and kept < len(groups):
             break
         kept -= 1
-    foldable = [group for group in groups[:kept] if may_fold(group)]
-    new = [m for group in foldable for m in group if m.id not in hidden]
-    if not new or not _is_worth(sum(counter.message(message) for message in new), window):
+    new = [group for group in groups[:kept] if may_fold(group) and not all(m.id in hidden for m in group)]
+    messages = [m for group in new for m in group if m.id not in hidden]
+    tokens = sum(counter.message(message) for message in messages)
+    if not room.is_worth(tokens, len(new), is_first=not folded):
         return None
-    hidden |= {message.id for message in new if message.id}
-    return RoundRange(tuple(new), tuple(m.id for m in own if m.id and m.id in hidden))
+    hidden |= {message.id for message in messages if message.id}
+    return RoundRange(tuple(messages), tuple(m.id for m in own if m.id and m.id in hidden))
 
 
 def rounds_of(own: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
@@ -336,14 +357,5 @@ def succeeded(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "failures": 0}
 
 
-def _counter_in(turn: Mapping[str, Any]) -> TokenCounter:
-    learned = turn.get("learned") or {}
-    return default_counter(learned.get("model", ""), learned.get("factor", 1.0))
-
-
 def _is_all_pinned(turn: PlacedTurn) -> bool:
     return len(pinned_groups(turn.messages)) == len(turn.messages)
-
-
-def _is_worth(tokens: int, window: int) -> bool:
-    return tokens >= max(_LEAST_TOKENS, window // _LEAST_PART)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 
 from turnflow.graph.archive import Archive, scope_of
@@ -26,10 +27,16 @@ def full_history(
         last: How many turns, the newest ones; None for all.
 
     Raises:
-        ValueError: There is no such thread, or `last` is less than 1.
+        ValueError: There is no such thread, the graph keeps none, or `last` is no number of turns.
     """
-    if last is not None and last < 1:
-        raise ValueError(f"last={last} is no number of turns; give 1 or more")
+    if last is not None and (not isinstance(last, int) or isinstance(last, bool) or last < 1):
+        raise ValueError(f"last={last!r:.80} is no number of turns; give 1 or more")
+    if not isinstance(graph, Pregel):
+        raise ValueError(f"graph is one of build_turn_graph, not {graph!r:.80}")
+    if not isinstance(graph.checkpointer, BaseCheckpointSaver):
+        raise ValueError("only a graph with a saver keeps threads: build it with checkpointer=")
+    if not isinstance(thread_id, str) or not thread_id.strip():
+        raise ValueError(f"a thread's id is a text that is not blank, not {thread_id!r:.80}")
     snapshot = graph.get_state({"configurable": {"thread_id": thread_id}})
     if snapshot.created_at is None:
         raise ValueError(f"there is no thread {thread_id!r}")
@@ -48,6 +55,20 @@ def full_history(
     newest = max((index for index, span in enumerate(spans) if span.input_id in begun), default=-1)
     rest = [m for span in spans[newest + 1 :] for m in stored[span.start : span.end] if m.id not in known]
     return _last([*archived, *rest], last)
+
+
+def missing_turns(messages: Sequence[AnyMessage], position: int | None, last: int | None = None) -> int:
+    """How many turns a history lacks, because the archive has lost them.
+
+    Args:
+        messages: What `full_history` gave.
+        position: Place of the thread's newest turn, 0 for the first; None where it is not known.
+        last: How many turns were asked for; None for all.
+    """
+    if position is None:
+        return 0
+    wanted = position + 1 if last is None else min(last, position + 1)
+    return max(0, wanted - len(turn_spans(messages)))
 
 
 def visible_history(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

@@ -38,6 +38,12 @@ def durability_of(config: RunnableConfig) -> str:
     return str(config.get("configurable", {}).get(_DURABILITY) or "async")
 
 
+def own_fields_of(config: RunnableConfig) -> dict[str, Any]:
+    """What a run is configured with, without what LangGraph adds to it."""
+    given = config.get("configurable", {})
+    return {key: value for key, value in given.items() if not key.startswith("__pregel_")}
+
+
 def read_state(config: RunnableConfig) -> dict[str, Any]:
     """The graph's state as a task sees it that was sent something else."""
     read = config.get("configurable", {}).get(_READ_STATE)

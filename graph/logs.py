@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,9 +20,16 @@ TURN_LOGGER = "turnflow.turn"
 FIELD = "turnflow"
 """The attribute of a log record that holds the fields."""
 
+MAX_BEGUN = 1024
+"""Turns whose start is remembered, for how long they took."""
+
 logger = logging.getLogger(TURN_LOGGER)
 
 Event = Mapping[str, Any]
+
+_begun: dict[tuple[Any, Any], float] = {}
+"""When the last turns began that were logged in this process, by session and turn, the oldest first."""
+_begun_lock = threading.Lock()
 
 
 def log_event(event: Event, arguments: Mapping[str, Any] | None = None) -> None:
@@ -49,6 +57,20 @@ def log_event(event: Event, arguments: Mapping[str, Any] | None = None) -> None:
     logger.info("%s", event["type"], extra={FIELD: redact(fields)})
 
 
+def _started(event: Event) -> dict[str, Any]:
+    key = event["session_id"], event["turn_id"]
+    with _begun_lock:
+        _begun.pop(key, None)
+        _begun[key] = event["time"]
+        if len(_begun) > MAX_BEGUN:
+            del _begun[next(iter(_begun))]
+    return {}
+
+
+def _replied(event: Event) -> dict[str, Any]:
+    return {**_named(event, "usage"), "duration_s": event["duration"], **_error(event)}
+
+
 def _decision(event: Event) -> dict[str, Any]:
     decision = {name: event[name] for name in ("kind", "key", "label") if name in event}
     return {"decision": decision, **_named(event, "usage")}
@@ -74,14 +96,15 @@ def _resumed(event: Event) -> dict[str, Any]:
 def _ended(event: Event) -> dict[str, Any]:
     outcome = event["outcome"]
     numbers = _named(outcome, "status", "stop_reason", "rounds", "tool_calls", "usage", "degradations")
-    return {**numbers, **_error(outcome)}
+    begun = _begun.get((event["session_id"], event["turn_id"]))
+    took = {} if begun is None else {"duration_s": round(max(0.0, event["time"] - begun), 6)}
+    return {**numbers, **took, **_error(outcome)}
 
 
 def _folded(event: Event) -> dict[str, Any]:
     return {
         "status": "failed" if event.get("failed") else "ok",
         **_named(event, "reason", "why", "tokens_before", "tokens_after"),
-        **_error(event),
     }
 
 
@@ -100,7 +123,8 @@ def _named(event: Event, *names: str) -> dict[str, Any]:
 
 
 _LOGGED: dict[str, Callable[[Event], dict[str, Any]]] = {
-    "turn.started": lambda _: {},
+    "turn.started": _started,
+    "model.replied": _replied,
     "decision": _decision,
     "tool.started": _tool,
     "tool.result": _tool,

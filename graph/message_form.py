@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk, messages_from_dict
 from langchain_core.messages.utils import message_chunk_to_message
+
+from turnflow.graph.transcript import own_fields
 
 _RAW = {"artifact"}
 """Fields that stay what they are: only the one who made them knows their form."""
@@ -37,6 +39,15 @@ def load_message(form: Mapping[str, Any]) -> AnyMessage:
 def dump_messages(messages: Iterable[BaseMessage]) -> list[dict[str, Any]]:
     """The messages as dicts."""
     return [dump_message(message) for message in messages]
+
+
+def beginning_of(messages: Sequence[BaseMessage]) -> str:
+    """The id of the message with which a transcript begins; '' where there is none.
+
+    What is pinned of turns that are in the archive alone may stand before it.
+    """
+    first = next((message for message in messages if not own_fields(message).get("pinned")), None)
+    return str((first or messages[0]).id) if messages else ""
 
 
 def load_messages(forms: Iterable[Mapping[str, Any]]) -> list[AnyMessage]:

@@ -11,13 +11,12 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.checkpoint.base.id import UUID
 from langgraph.pregel import Pregel
 from typing_extensions import TypedDict
 
-from turnflow.graph.message_form import load_messages
+from turnflow.graph.message_form import beginning_of, load_messages
 from turnflow.graph.saver import TurnSaver, open_saver
-from turnflow.graph.saver_edits import edited_fact
+from turnflow.graph.saver_edits import edited_fact, made_at, transcript_at
 from turnflow.graph.state import RECORD, merge_session
 from turnflow.graph.transcript import call_order, merge_messages
 
@@ -82,7 +81,8 @@ def _facts_along(saver: BaseCheckpointSaver[Any], thread_id: str) -> Iterator[di
     for saved in reversed(chain):
         if before is not None and saved.metadata.get("source") == "update":
             changed = _changed(before, saved)
-            fact = edited_fact(saver, saved.config, saved.checkpoint, "edited", changed)
+            old = transcript_at(saver, before.config, before.checkpoint["channel_values"])
+            fact = edited_fact(saver, saved.config, saved.checkpoint, "edited", changed, old)
             yield from [fact] if fact else []
         yield from _facts_of(saved)
         before = saved
@@ -111,21 +111,12 @@ def line_of(facts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     begun = [(-math.inf, line)]
     for fact in facts:
         if fact["type"] == "fork":
-            since = _made_at(fact["from_checkpoint"])
+            since = made_at(fact["from_checkpoint"])
             active = next(known for start, known in reversed(begun) if start <= since)
             line = [known for known in active if known["time"] < since]
             begun.append((fact["time"], line))
         line.append(fact)
     return line
-
-
-def _made_at(checkpoint_id: str) -> float:
-    """When a checkpoint was made, in seconds since the epoch, as its id says."""
-    return (UUID(checkpoint_id).time - _EPOCH) / 1e7
-
-
-_EPOCH = 0x01B21DD213814000
-"""1970 in the time of UUIDs: 100 nanoseconds since 1582."""
 
 
 class Rebuilt(TypedDict):
@@ -142,7 +133,8 @@ class Rebuilt(TypedDict):
 def rebuild(facts: Iterable[Mapping[str, Any]], graph: str = "") -> Rebuilt:
     """The state that the facts lead to. Pure.
 
-    Of the channel `messages`, a state that is trimmed has the last turns only (docs/archive.md).
+    Of the channel `messages`, a state that is trimmed has the last turns only (docs/archive.md). Branches
+    that were left count for nothing.
 
     Args:
         facts: The facts of a thread, oldest first.
@@ -150,11 +142,15 @@ def rebuild(facts: Iterable[Mapping[str, Any]], graph: str = "") -> Rebuilt:
     """
     transcript = _Transcript()
     rebuilt: Rebuilt = {"messages": [], "answer": "", "outcome": {}, "session": {}, "summary": {}}
-    for fact in facts:
+    for fact in line_of(facts):
         if fact.get("graph", "") != graph or fact.get("raised"):
             continue
         if fact["type"] in {"messages", "edited", "fork"} and "messages" in fact:
-            transcript.take(load_messages(fact["messages"]), fact.get("after", _AFTER.get(fact["type"])))
+            messages, after = load_messages(fact["messages"]), fact.get("after", _AFTER.get(fact["type"]))
+            if after == "" and "from" in fact:
+                transcript.restate(messages, fact["from"])
+            else:
+                transcript.take(messages, after)
         _take_channels(rebuilt, fact)
     rebuilt["messages"] = transcript.whole()
     return rebuilt
@@ -203,6 +199,26 @@ class _Transcript:
         self._open = merge_messages(self._open, [list(messages)])
         for message in messages:
             self._calls.update(call_order(message))
+
+    def restate(self, messages: Sequence[AnyMessage], first: str) -> None:
+        """Take messages for all that is behind what stands before the message of an id.
+
+        What is pinned of the turns before it may be among them, and stays where it is.
+        """
+        whole = self.whole()
+        places = {message.id: index for index, message in enumerate(whole)}
+        begin = places.get(first)
+        if begin is None:
+            begin = places.get(beginning_of([message for message in messages if message.id in places]), 0)
+        front, rest = whole[:begin], []
+        for message in messages:
+            place = places.get(message.id, begin)
+            if place < begin:
+                front[place] = message
+            else:
+                rest.append(message)
+        self._over, self._over_ids, self._open = [], set(), [*front, *rest]
+        self._calls = {call for message in self._open for call in call_order(message)}
 
     def whole(self) -> list[AnyMessage]:
         """The whole transcript."""

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Overwrite
 
 from turnflow.graph.archive import scope_of
-from turnflow.graph.langgraph_access import saver_of
-from turnflow.graph.message_form import dump_messages
+from turnflow.graph.langgraph_access import durability_of, own_fields_of, saver_of
+from turnflow.graph.message_form import beginning_of, dump_messages
 from turnflow.graph.outcome import Usage
 from turnflow.graph.setup_fact import setup_of
 from turnflow.graph.state import RECORD
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from turnflow.graph.step import Step
 
 ON_RECORD = "on_record"
-"""Field of the `turn` channel: `{"messages": mark, "setup": digest}`, what the record holds already."""
+"""Field of the `turn` channel: what the record holds already.
+
+`messages` is a mark of the transcript, `first` the id of the message that it begins with, `setup` a digest.
+"""
 
 _PLACES = frozenset({"checkpoint_ns", "checkpoint_id", "checkpoint_map", "thread_ts"})
 
@@ -48,13 +51,14 @@ def recorded(state: Any, update: Update, run: NodeRun) -> Update:
     turn = update.get("turn") or state.get("turn") or {}
     emitter = run.emitter(turn)
     types = {fact["type"] for fact in run.facts}
+    passing: set[str | None] = set()
     if "turn.started" in types:
-        update = _started(state, update, run, emitter)
+        update, passing = _started(state, update, run, emitter)
     elif turn.get("phase") == "ended" and "turn.ended" in types:
-        update = _marked(update, _merged(state, update))
+        update = _marked(update, _merged(state, update), turn.get(ON_RECORD) or {}, run)
     if (decision := update.get("decision")) and "decision" not in types:
         tell_decision(decision, emitter)
-    _keep_changes(update, run, emitter, types)
+    _keep_changes(update, run, emitter, types, passing)
     return {**update, RECORD: _named(run.facts, run)} if run.facts else update
 
 
@@ -99,8 +103,12 @@ def tell_reply(step: Step, usage: Usage, seconds: float, emitter: Emitter) -> No
     )
 
 
-def _started(state: Any, update: Update, run: NodeRun, emitter: Emitter) -> Update:
-    """Put what a turn starts with on record, right behind its start: its messages and its setup."""
+def _started(state: Any, update: Update, run: NodeRun, emitter: Emitter) -> tuple[Update, set[str | None]]:
+    """Put what a turn starts with on record, right behind its start: its messages and its setup.
+
+    Returns:
+        The update, and the ids of messages that came with the input and that it takes out again.
+    """
     old = state.get("turn") or {}
     known = old.get(ON_RECORD) or {}
     behind = len(run.facts)
@@ -110,7 +118,8 @@ def _started(state: Any, update: Update, run: NodeRun, emitter: Emitter) -> Upda
     if old.get("phase") != "ended" and (old or session or summary):
         emitter.record("session", session=session, whole=True)
         emitter.record("summary", summary=summary)
-    _keep_input(list(state.get("messages", ())), str(known.get("messages", "")), run, emitter)
+    removed = {m.id for m in _each(update.get("messages") or ()) if isinstance(m, RemoveMessage)}
+    passing = _keep_input(list(state.get("messages", ())), known, removed, run, emitter)
     setup, digest = setup_of(run.resources, emitter.turn)
     if digest != known.get("setup"):
         emitter.record("setup", setup=digest, **setup())
@@ -118,27 +127,63 @@ def _started(state: Any, update: Update, run: NodeRun, emitter: Emitter) -> Upda
     del run.facts[behind:]
     place = next(i for i, fact in enumerate(run.facts) if fact["type"] == "turn.started")
     learned = emitter.turn.get("learned")
-    run.facts[place] |= {"setup": digest, **({"learned": learned} if learned else {})}
+    merged = _merged(state, update)
+    run.facts[place] |= {"setup": digest, "begins": beginning_of(merged)}
+    run.facts[place] |= {"learned": learned} if learned else {}
     began = run.facts[place]["time"]
     run.facts[place + 1 : place + 1] = [{**fact, "time": began} for fact in added]
-    return _marked(update, _merged(state, update), setup=digest)
+    return _marked(update, merged, known, run, setup=digest), passing
 
 
-def _keep_input(messages: Sequence[AnyMessage], mark: str, run: NodeRun, emitter: Emitter) -> None:
+def _keep_input(
+    messages: Sequence[AnyMessage],
+    known: Mapping[str, Any],
+    removed: Collection[str | None],
+    run: NodeRun,
+    emitter: Emitter,
+) -> set[str | None]:
     """Record the messages that the record does not explain: those of the input, as a rule.
 
-    A graph that is embedded records its own turns alone: what came before is its parent's.
+    A client may send again what is in the archive alone; it is taken out at once, and not recorded. A graph
+    that is embedded records its own turns alone: what came before is its parent's.
+
+    Args:
+        messages: The transcript.
+        known: What was noted of it last.
+        removed: Ids of messages that are taken out of it.
+        run: The run.
+        emitter: Of the turn.
+
+    Returns:
+        The ids of those that were left out.
     """
-    start = known_messages(messages, mark)
+    start = known_messages(messages, str(known.get("messages", "")))
     if run.namespace:
         user = last_user_message(messages)
-        start = max(start, messages.index(user) if user else 0)
-    after = messages[start - 1].id if start else ""
-    emitter.record("messages", after=after, messages=dump_messages(messages[start:]))
+        start = max(start, next((i for i, message in enumerate(messages) if message is user), 0))
+    passing = {message.id for message in messages[start:] if message.id in removed}
+    if run.namespace:
+        passing |= set(removed)  # what stands before the input was never recorded as such
+    before = [message for message in messages[:start] if message.id not in passing]
+    new = [message for message in messages[start:] if message.id not in passing]
+    after = str(before[-1].id) if before else ""
+    place = {"after": after} if after else {"after": "", "from": str(known.get("first", ""))}
+    emitter.record("messages", **place, messages=dump_messages(new))
+    return passing
 
 
-def _keep_changes(update: Update, run: NodeRun, emitter: Emitter, types: set[str]) -> None:
-    """Record what an update changes in the channels that the record gives back."""
+def _keep_changes(
+    update: Update, run: NodeRun, emitter: Emitter, types: set[str], passing: Collection[str | None]
+) -> None:
+    """Record what an update changes in the channels that the record gives back.
+
+    Args:
+        update: The update.
+        run: The run.
+        emitter: Of the turn.
+        types: The types of the facts that there are already.
+        passing: Ids of messages that the record knows nothing of, so that they need not be taken out.
+    """
     if session := update.get("session"):
         emitter.record("session", session=session)
     if "summary" in update:
@@ -147,7 +192,8 @@ def _keep_changes(update: Update, run: NodeRun, emitter: Emitter, types: set[str
         emitter.record("answer", answer=update.get("answer", ""), outcome=update.get("outcome", {}))
     written = update.get("messages")
     new = run.kept if isinstance(written, Overwrite) else written or ()
-    if new := [message for message in _each(new) if message is not None]:
+    new = [message for message in _each(new) if message is not None]
+    if new := [m for m in new if not (isinstance(m, RemoveMessage) and m.id in passing)]:
         emitter.record("messages", messages=dump_messages(new))
 
 
@@ -163,10 +209,17 @@ def _merged(state: Any, update: Update) -> list[AnyMessage]:
     return merge_messages(messages, [_each(written)]) if written else messages
 
 
-def _marked(update: Update, messages: Sequence[AnyMessage], **fields: Any) -> Update:
-    """The update with what the record holds then noted in its turn."""
+def _marked(
+    update: Update, messages: Sequence[AnyMessage], known: Mapping[str, Any], run: NodeRun, **fields: Any
+) -> Update:
+    """The update with what the record holds then noted in its turn.
+
+    LangGraph stores no facts of a run with `durability="exit"`: the next turn makes up for its messages.
+    """
     turn = update["turn"]
-    noted = {**(turn.get(ON_RECORD) or {}), **fields, "messages": mark_of(messages)}
+    noted = {**known, "first": beginning_of(messages)}
+    if durability_of(run.config) != "exit":
+        noted |= {**fields, "messages": mark_of(messages)}
     return {**update, "turn": {**turn, ON_RECORD: noted}}
 
 
@@ -215,8 +268,7 @@ def failed_facts(run: NodeRun) -> FailedFacts | None:
     saver, info, thread_id = saver_of(run.config), run.runtime.execution_info, run.thread_id
     if saver is None or info is None or thread_id is None or not run.facts:
         return None
-    given = run.config.get("configurable", {})
-    own = {key: given[key] for key in given if not key.startswith("__pregel_") and key not in _PLACES}
+    own = {key: value for key, value in own_fields_of(run.config).items() if key not in _PLACES}
     place = {"thread_id": thread_id, "checkpoint_ns": run.namespace, "checkpoint_id": info.checkpoint_id}
     facts = _named([{**fact, "raised": True} for fact in run.facts], run)
     return FailedFacts(saver, {"configurable": {**own, **place}}, [(RECORD, facts)], str(uuid.uuid4()))

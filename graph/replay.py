@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from pydantic import ValidationError
 
 from turnflow.graph.build import TurnGraph, build_turn_graph
 from turnflow.graph.message_form import load_message
@@ -106,17 +107,32 @@ def replay_facts(facts: Sequence[Fact], turn_id: str) -> Replayed:
         turn_id: The turn.
 
     Raises:
-        ValueError: There is no such turn on record, or it was recorded without its setup.
+        ValueError: There is no such turn on record, it was recorded without its setup, or what is on record
+            of it cannot be read.
     """
-    recorded = _Recorded.of(line_of(facts), turn_id)
-    before = _path(recorded.facts)
-    cut, notes = recorded.compared(before)
-    after = _path(_play(recorded))
+    try:
+        recorded = _Recorded.of(line_of(facts), turn_id)
+        before = _path(recorded.facts)
+        cut, notes = recorded.compared(before)
+        graph, model = _graph(recorded)
+    except (KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise ValueError(f"turn {turn_id!r} is damaged on record: {_damage(error)}") from error
+    after = _path(_play(recorded, graph, model))
     if cut is None:
         difference = _first_difference(before, after)
     else:
         difference = _first_difference(before[:cut], after[:cut])
     return Replayed(turn_id, len(before) if cut is None else cut, difference, tuple(notes))
+
+
+def _damage(error: Exception) -> str:
+    """What is wrong with a fact, in one line."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{error.title}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+    if isinstance(error, KeyError):
+        return f"a fact has no {error}"
+    return " ".join(str(error).split())
 
 
 @dataclass(frozen=True)
@@ -145,9 +161,12 @@ class _Recorded:
             raise ValueError(f"turn {turn_id!r} was recorded before turns could be played again")
         state = rebuild(facts[: taken + 1])
         messages = state["messages"]
-        at = next(i for i, message in enumerate(messages) if message.id == start["input_id"])
+        at = next((i for i, message in enumerate(messages) if message.id == start["input_id"]), None)
+        if at is None:
+            raise ValueError(f"the input of turn {turn_id!r} is not on record")
+        before = _in_state(messages[: at + 1], start.get("begins"))[:-1]
         own = [facts[i] for i in ours if i >= first]
-        return cls(own, setups[-1], start, messages[:at], messages[at], state["session"], state["summary"])
+        return cls(own, setups[-1], start, before, messages[at], state["session"], state["summary"])
 
     def of_type(self, *types: str) -> list[Fact]:
         """The turn's facts of these types."""
@@ -171,9 +190,14 @@ class _Recorded:
         return None, notes
 
 
-def _play(recorded: _Recorded) -> list[Fact]:
+def _in_state(messages: list[AnyMessage], begins: str | None) -> list[AnyMessage]:
+    """Those of the messages that the state had: from one on, and what is pinned of older turns."""
+    first = next((i for i, message in enumerate(messages) if message.id == begins), 0)
+    return [message for i, message in enumerate(messages) if i >= first or own_fields(message).get("pinned")]
+
+
+def _play(recorded: _Recorded, graph: TurnGraph, model: RecordedModel) -> list[Fact]:
     """The facts of the turn, played again."""
-    graph, model = _graph(recorded)
     turn = {"layout": LAYOUT, "id": "before", "round": 0, "input_id": "", "phase": "ended"}
     learned = recorded.start.get("learned")
     values = {
@@ -280,7 +304,11 @@ def _protocol(form: Mapping[str, Any]) -> Protocol | Any:
     fields = {name: value for name, value in form.items() if name not in {"name", "functions"}}
     if form["name"] == "label":
         return LabelProtocol(**fields)
-    return JsonProtocol(**fields) if form["name"] == "json" else "native"
+    if form["name"] == "json":
+        return JsonProtocol(**fields)
+    if form["name"] != "native":
+        raise TypeError(f"there is no protocol {form['name']!r}")
+    return "native"
 
 
 def _memory(recorded: _Recorded) -> str:

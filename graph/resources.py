@@ -233,15 +233,7 @@ class TurnResources:
 
     def counter_in(self, turn: dict[str, Any]) -> TokenCounter:
         """Counts tokens as far as it is known in a turn how this model does."""
-        return self._counter(self.learned_in(turn).get("factor", 1.0))
-
-    @property
-    def counter(self) -> TokenCounter:
-        """Counts tokens of which no turn has taught anything yet."""
-        return self._counter(1.0)
-
-    def _counter(self, factor: float) -> TokenCounter:
-        field = self.profile.reasoning_field
+        factor, field = self.learned_in(turn).get("factor", 1.0), self.profile.reasoning_field
         return default_counter(self.model_name, factor, reasoning_fields=() if field is None else (field,))
 
     @property

@@ -128,7 +128,7 @@ def _turn(run: Runner, given: TurnInputLike | None) -> Body[TurnResult]:
         raise
     turn: dict[str, Any] = {}
     if interrupts and run.is_saved:
-        snapshot = yield run.state()
+        snapshot = yield run.newest()
         turn = snapshot.values["turn"]
     return _result(values, interrupts, turn, run)
 

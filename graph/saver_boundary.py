@@ -90,6 +90,20 @@ Held = HeldCheckpoint | HeldWrites
 
 
 @dataclass(slots=True)
+class _Tasks:
+    """The tasks that come after a checkpoint."""
+
+    count: int
+    arrived: set[str] = field(default_factory=set)
+    """Those whose writes were taken in."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether writes are still to come."""
+        return len(self.arrived) < self.count
+
+
+@dataclass(slots=True)
 class _Run:
     """A run of a graph, as far as it went through this saver."""
 
@@ -104,7 +118,22 @@ class _Run:
     is_precious: bool = False
     """Whether something is held that cannot be made again for nothing, such as a model's reply."""
     before: set[str] = field(default_factory=set)
-    """Its older checkpoints. What their tasks wrote may arrive late; nothing depends on it any more."""
+    """Its older checkpoints. What their tasks wrote may arrive late."""
+    tasks: _Tasks = field(default_factory=lambda: _Tasks(0))
+    """Those after its newest checkpoint."""
+    late: dict[str, _Tasks] = field(default_factory=dict)
+    """Older checkpoints whose tasks have not all been heard of, since something was stored last."""
+    is_awaiting: bool = False
+    """Whether a checkpoint must be stored as soon as nothing is late: its facts come with those writes."""
+
+    def arrive(self, held: HeldWrites) -> None:
+        """Note that the writes of a task are in. What a node that raised leaves has no path of a task."""
+        tasks = self.tasks if held.checkpoint_id == self.tip else self.late.get(held.checkpoint_id)
+        if tasks is None or not held.task_path:
+            return
+        tasks.arrived.add(held.task_id)
+        if not tasks.is_open:
+            self.late.pop(held.checkpoint_id, None)
 
 
 class Boundary:
@@ -114,13 +143,17 @@ class Boundary:
         self._lock = threading.Lock()
         self._held: dict[str, list[Held]] = {}
         self._runs: dict[str, dict[str, _Run]] = {}
-        self._early: dict[str, set[str]] = {}
-        """Checkpoints whose writes came before them; `durability="async"` lets that happen."""
+        self._early: dict[str, dict[str, set[str]]] = {}
+        """By thread and checkpoint, tasks that wrote before it came; `durability="async"` lets that happen."""
         self._left_out: dict[str, None] = {}
         """Checkpoints that were left out last, the oldest first. Writes of their tasks may still arrive."""
 
     def add_checkpoint(self, held: HeldCheckpoint, values: Mapping[str, Any], source: str | None) -> bool:
         """Take in a checkpoint.
+
+        LangGraph hands over a checkpoint and what the tasks before it wrote from different threads. A
+        checkpoint that must be stored waits for writes that are late, so that the facts of a task are
+        stored with the state that they led to; but no longer than until the next one.
 
         Args:
             held: The checkpoint.
@@ -147,13 +180,17 @@ class Boundary:
                 return True
             costly = sum(name not in REPEATABLE_NODES for name in following)
             new = runs[held.namespace] = _Run(held.id, costly, is_turn(values.get("turn")))
+            new.tasks = _Tasks(len(following), {*self._early.get(held.thread_id, {}).get(held.id, ())})
             if run is None or run.tip != held.parent:
                 return True
             new.before = run.before | {run.tip}
             new.is_precious = run.is_precious or len(run.done) < run.costly
             if not new.is_turn:
                 return True
-            return new.is_precious and not QUIET_NODES.issuperset(following)
+            new.late = {**run.late, **({run.tip: run.tasks} if run.tasks.is_open else {})}
+            is_due = new.is_precious and not QUIET_NODES.issuperset(following)
+            new.is_awaiting = is_due and bool(new.late) and not run.is_awaiting
+            return run.is_awaiting or (is_due and not new.is_awaiting)
 
     def add_writes(self, held: HeldWrites, writes: Sequence[tuple[str, Any]]) -> bool:
         """Take in what a task wrote.
@@ -173,15 +210,18 @@ class Boundary:
                 held = replace(held, rows=())
             self._held.setdefault(held.thread_id, []).append(held)
             if run is None or held.checkpoint_id not in {run.tip, *run.before}:
-                self._early.setdefault(held.thread_id, set()).add(held.checkpoint_id)
+                early = self._early.setdefault(held.thread_id, {})
+                early.setdefault(held.checkpoint_id, set()).add(held.task_id)
                 return True
             if any(channel in WRITES_IDX_MAP for channel, _ in writes):
                 del runs[held.namespace]  # an error, a pause or an answer: the run may end here
                 if not runs:
                     del self._runs[held.thread_id]
                 return True
-            if held.checkpoint_id != run.tip:
-                return False
+            run.arrive(held)
+            completes = run.is_awaiting and not run.late
+            if completes or held.checkpoint_id != run.tip:
+                return completes
             node = held.task_path.removeprefix(_PULL) if held.task_path.startswith(_PULL) else None
             if node == START:
                 return False
@@ -209,7 +249,8 @@ class Boundary:
             threads = [*self._held] if thread_id is None else [thread_id]
             for thread in threads:
                 for run in self._runs.get(thread, {}).values():
-                    run.is_precious = False
+                    run.is_precious = run.is_awaiting = False
+                    run.late = {}
             taken = [held for thread in threads for held in self._held.pop(thread, ())]
             early = {thread: self._early.get(thread, ()) for thread in threads}
             parents = _replaced(taken, early)
@@ -226,7 +267,7 @@ class Boundary:
                 self._runs.pop(held.thread_id, None)
                 if isinstance(held, HeldCheckpoint):
                     # What came before it may be stored already, so it stays.
-                    self._early.setdefault(held.thread_id, set()).add(held.id)
+                    self._early.setdefault(held.thread_id, {}).setdefault(held.id, set())
                     self._left_out.pop(held.id, None)
             for thread_id in {held.thread_id for held in taken}:
                 kept = [held for held in taken if held.thread_id == thread_id]
@@ -240,7 +281,8 @@ class Boundary:
 
     def _forget_early(self, held: HeldCheckpoint) -> None:
         """Forget early writes of runs before this one. Its own may be there already; ids grow with time."""
-        early = {known for known in self._early.pop(held.thread_id, ()) if known > held.id}
+        known = self._early.pop(held.thread_id, {})
+        early = {checkpoint_id: tasks for checkpoint_id, tasks in known.items() if checkpoint_id > held.id}
         if early:
             self._early[held.thread_id] = early
 
@@ -249,7 +291,7 @@ class Boundary:
         for held in taken:
             early = self._early.get(held.thread_id)
             if early and isinstance(held, HeldCheckpoint):
-                early.discard(held.id)
+                early.pop(held.id, None)
                 if not early:
                     del self._early[held.thread_id]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import time
 import uuid
@@ -55,10 +56,10 @@ class Upkeep(ThreadKeeper):
             `checkpoints`, `writes`, and by how many `bytes` the file became smaller.
 
         Raises:
-            ValueError: `older_than` is negative.
+            ValueError: `older_than` is no number, or negative.
         """
-        if older_than is not None and older_than < 0:
-            raise ValueError(f"older_than={older_than} is negative; give seconds")
+        if older_than is not None:
+            _check_seconds(older_than)
         self._store()
         counts = dict.fromkeys(("threads", "remains", "namespaces", "checkpoints", "writes", "bytes"), 0)
         before = self._size()
@@ -74,7 +75,8 @@ class Upkeep(ThreadKeeper):
             _remove_hanging(cursor, counts)
         if vacuum:
             self._vacuum()
-            counts["bytes"] = before - self._size()
+            # Another process may make it larger meanwhile.
+            counts["bytes"] = max(0, before - self._size())
         return counts
 
     async def acollect(self, *, older_than: float | None = None, vacuum: bool = True) -> dict[str, int]:
@@ -132,6 +134,13 @@ class Upkeep(ThreadKeeper):
                 self.conn.execute("PRAGMA auto_vacuum=INCREMENTAL")
                 self.conn.execute("VACUUM")
             self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _check_seconds(given: object) -> None:
+    if not isinstance(given, int | float) or isinstance(given, bool) or math.isnan(given):
+        raise ValueError(f"older_than={given!r:.80} is no number; give seconds")
+    if given < 0:
+        raise ValueError(f"older_than={given} is negative; give seconds")
 
 
 def checkpoint_time(checkpoint_id: str) -> float | None:

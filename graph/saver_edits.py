@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -13,9 +12,10 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata
+from langgraph.checkpoint.base.id import UUID
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from turnflow.graph.message_form import dump_messages
+from turnflow.graph.message_form import beginning_of, dump_messages
 from turnflow.graph.saver_boundary import HeldWrites
 from turnflow.graph.saver_connection import SaverConnection
 from turnflow.graph.saver_values import packed
@@ -26,6 +26,9 @@ CHANNELS = ("session", "summary", "answer", "outcome")
 """What the record gives back beside the transcript."""
 
 EditKind = Literal["edited", "fork"]
+
+_EPOCH = 0x01B21DD213814000
+"""1970 in the time of UUIDs: 100 nanoseconds since 1582."""
 
 _EMPTY: dict[str, Any] = {"session": {}, "summary": {}, "answer": "", "outcome": {}}
 
@@ -81,7 +84,7 @@ class EditStore(SqliteSaver):
         fact = before and edited_fact(self, before.config, before.checkpoint, "fork")
         if not fact:
             return None
-        made = {"checkpoint_id": checkpoint["id"], "time": _made_at(checkpoint)}
+        made = {"checkpoint_id": checkpoint["id"], "time": made_at(checkpoint["id"])}
         row = packed(self.serde, {**fact, **made, "from_checkpoint": parent})
         return HeldWrites(
             thread_id=thread_id,
@@ -126,9 +129,10 @@ class EditStore(SqliteSaver):
             others = cursor.execute(_NEWER_TWO, (thread_id, parent or "")).fetchall()
             kind: EditKind = "fork" if parent and len(others) > 1 else "edited"
             place = {"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": checkpoint["id"]}
-            fact = edited_fact(
-                self, {"configurable": place}, checkpoint, kind, None if kind == "fork" else changed
-            )
+            old = self.get_tuple(config) if kind == "edited" and parent else None
+            before = old and transcript_at(self, old.config, old.checkpoint["channel_values"])
+            channels = None if kind == "fork" else changed
+            fact = edited_fact(self, {"configurable": place}, checkpoint, kind, channels, before)
             if fact:
                 row = packed(self.serde, {**fact, "from_checkpoint": parent})
                 cursor.execute(_PUT_FACT, (thread_id, str(uuid.uuid4()), *row))
@@ -140,6 +144,7 @@ def edited_fact(
     checkpoint: Checkpoint,
     kind: EditKind,
     channels: Collection[str] | None = None,
+    before: Sequence[AnyMessage] | None = None,
 ) -> dict[str, Any] | None:
     """The fact of an edit or a branch; None where nothing changed that is on record.
 
@@ -151,6 +156,7 @@ def edited_fact(
         checkpoint: Its values.
         kind: `edited` for a change, `fork` for a branch.
         channels: Those that were changed; None for all.
+        before: The transcript before a change.
     """
     values = checkpoint["channel_values"]
     turn = values.get("turn")
@@ -159,16 +165,21 @@ def edited_fact(
     names = {TRANSCRIPT, *CHANNELS} if channels is None else channels
     said = {name: values.get(name) or _EMPTY[name] for name in CHANNELS if name in names}
     if TRANSCRIPT in names:
-        said[TRANSCRIPT] = dump_messages(transcript_at(saver, config, values))
+        messages = transcript_at(saver, config, values)
+        said[TRANSCRIPT] = dump_messages(messages)
+        said["from"] = beginning_of(messages if before is None else before)
     if not said:
         return None
-    place = {"turn_id": turn["id"], "round": turn["round"], "time": _made_at(checkpoint)}
+    place = {"turn_id": turn["id"], "round": turn["round"], "time": made_at(checkpoint["id"])}
     return {"type": kind, **place, "checkpoint_id": checkpoint["id"], **said}
 
 
-def _made_at(checkpoint: Checkpoint) -> float:
-    """When a checkpoint was made, in seconds since the epoch: before anything that comes after it."""
-    return datetime.fromisoformat(checkpoint["ts"]).timestamp()
+def made_at(checkpoint_id: str) -> float:
+    """When a checkpoint was made, in seconds since the epoch, as its id says.
+
+    That is before anything that comes after it: within a process the times of ids never go back.
+    """
+    return (UUID(checkpoint_id).time - _EPOCH) / 1e7
 
 
 def transcript_at(

@@ -139,7 +139,7 @@ def packed_facts(
         The facts, and the `seq` below which there are no others in packs; None if there are none at all.
 
     Raises:
-        sqlite3.DataError: A pack cannot be read, as its turn is not in the archive any more.
+        sqlite3.DataError: A pack cannot be read, or its turn is not in the archive any more.
     """
     found: list[StoredFact] = []
     # A cursor of its own: the turns are looked up meanwhile.
@@ -181,8 +181,8 @@ def _unpacked(
     cursor: sqlite3.Cursor, thread_id: str, graph: str, key: str, kind: str, data: bytes
 ) -> list[tuple[str, bytes]]:
     """Kind and bytes of each fact in a pack."""
+    turn = b""
     if kind == _COMPRESSED:
-        turn = b""
         if key:
             found = cursor.execute(_DICTIONARY, (thread_id, graph, key)).fetchone()
             if found is None:
@@ -190,9 +190,13 @@ def _unpacked(
                     f"the record of thread {thread_id!r} needs turn {key!r}, which is not in the archive"
                 )
             turn = unzipped(*found)[1]
-        data = _decompressed(data, turn)
-    facts: list[Any] = _LISTS.loads_typed(("msgpack", data))
-    return [(kind, value) for kind, value in facts]
+    try:
+        if kind == _COMPRESSED:
+            data = _decompressed(data, turn)
+        facts: list[Any] = _LISTS.loads_typed(("msgpack", data))
+        return [(kind, value) for kind, value in facts]
+    except (zlib.error, ValueError, TypeError) as error:
+        raise sqlite3.DataError(f"the record of thread {thread_id!r} is damaged: {error}") from error
 
 
 def _compressed(data: bytes, turn: bytes) -> bytes:

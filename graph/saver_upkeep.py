@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from turnflow.graph.saver_archive import ArchiveStore
@@ -74,8 +74,9 @@ class ThreadKeeper(ArchiveStore, TurnPruner):
                 channels are read from; record, archive and results stay. `delete` removes the threads.
 
         Raises:
-            ValueError: The strategy is neither.
+            ValueError: The strategy is neither, or the threads are a single text.
         """
+        _check_list(thread_ids, "thread_ids")
         if strategy not in {_KEEP_LATEST, _DELETE}:
             raise ValueError(
                 f'strategy={strategy!r} is not known; allowed are "{_KEEP_LATEST}" and "{_DELETE}"'
@@ -123,7 +124,11 @@ class ThreadKeeper(ArchiveStore, TurnPruner):
 
         Args:
             run_ids: The runs, as `run_id` in the metadata names them; unknown ones are passed over.
+
+        Raises:
+            ValueError: The runs are a single text.
         """
+        _check_list(run_ids, "run_ids")
         self._store()
         with self.cursor() as cursor:
             doomed: dict[tuple[str, str], set[str]] = {}
@@ -151,6 +156,12 @@ class ThreadKeeper(ArchiveStore, TurnPruner):
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Async twin of `delete_for_runs`."""
         await self._connection.run(self.delete_for_runs, run_ids)
+
+
+def _check_list(given: object, argument: str) -> None:
+    """Refuse a text where a list belongs: each of its letters would be taken for an id."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ValueError(f"{argument} is a list of ids, not {given!r:.80}; give [{given!r:.80}]")
 
 
 def _namespaces(cursor: sqlite3.Cursor, thread_id: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,6 +27,8 @@ MAX_TAG = 200
 MAX_TAGS = 100
 
 _MAX_DEPTH = 32
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""Control characters and line breaks."""
 _PRIVATE = "_"
 """What the name of a namespace begins with that the model is not shown."""
 
@@ -238,6 +241,11 @@ def checked_tags(given: object) -> dict[str, str | None]:
             raise ValueError(f"tag {name!r:.80}: a name is a text without '=', of 1 to {MAX_TAG} characters")
         if not isinstance(value, str | None) or len(value or "") > MAX_TAG:
             raise ValueError(f"tag {name!r:.80}: a value is a text of at most {MAX_TAG} characters, or None")
+        # A list of threads shows tags, a thread a line. What an earlier version has kept can be taken off.
+        if value is not None and (_BREAKS.search(name) or _BREAKS.search(value)):
+            raise ValueError(
+                f"tag {name!r:.80}: neither a name nor a value has control characters or line breaks"
+            )
     return {storable(name): None if value is None else storable(value) for name, value in given.items()}
 
 

@@ -97,6 +97,8 @@ def _set(graph: Graph, thread_id: str, update: dict[str, Any]) -> Body[None]:
 
 
 def _snapshot(graph: Graph, thread_id: str) -> TwoWays:
+    if not isinstance(graph, Pregel):
+        raise ValueError(f"the graph is one that build_turn_graph made, not {graph!r:.80}")
     if "session" not in graph.channels or "finalize" not in graph.nodes:
         raise ValueError("the graph is no turn graph; give the one that build_turn_graph made")
     if not graph.checkpointer or graph.checkpointer is True:

@@ -31,7 +31,7 @@ class TurnSettings(BaseModel):
     state_turns: int = Field(default=10, ge=1)
     """Turns that stay in the checkpointed state where there is an archive for the earlier ones."""
     recall_tokens: int = Field(default=1500, ge=0)
-    """Tokens that recalled turns may take, and never more than a fifth of what is free."""
+    """Tokens that recalled turns may take, and never more than a fifth of the window."""
     contributor_timeout: float = Field(default=5.0, gt=0)
     """Seconds that a contributor or a memory may take before the request goes on without it."""
     tool_timeout: float = Field(default=30.0, gt=0)

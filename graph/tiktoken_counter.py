@@ -27,6 +27,9 @@ _VOCABULARIES = {
 _PIECE = 20_000
 """Characters that are encoded at once; a word of a million would take tiktoken forever."""
 
+_found: dict[tuple[str, str], Any | None] = {}
+"""What was looked for in this process, by encoding and directory; None: it is not there."""
+
 
 class TiktokenCounter(TextCounter):
     """Counts with a tiktoken encoding."""
@@ -72,6 +75,19 @@ def tiktoken_counter(
     return None
 
 
+def is_tiktoken_loaded(model_name: str) -> bool:
+    """Whether `tiktoken_counter` has nothing to read any more to answer for this model."""
+    directory = _directory()
+    if directory is None:
+        return True
+    for name in _encodings(model_name):
+        if (name, directory) not in _found:
+            return False
+        if _found[name, directory] is not None:
+            return True
+    return True
+
+
 def _directory() -> str | None:
     """Where tiktoken keeps vocabularies; None where it is told to keep none."""
     for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
@@ -92,9 +108,15 @@ def _encodings(model_name: str) -> tuple[str, ...]:
     return (name,) if name in _VOCABULARIES else ()
 
 
-@functools.lru_cache(maxsize=16)
 def _encoding(name: str, directory: str) -> Any | None:
     """The encoding whose file is there and whole; looked for once in a process."""
+    key = name, directory
+    if key not in _found:
+        _found[key] = _read(name, directory)
+    return _found[key]
+
+
+def _read(name: str, directory: str) -> Any | None:
     file_name, digest = _VOCABULARIES[name]
     path = Path(directory) / hashlib.sha1(f"{_AT}{file_name}.tiktoken".encode()).hexdigest()  # noqa: S324
     try:

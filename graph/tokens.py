@@ -163,6 +163,21 @@ def default_counter(
     return exact or EstimatedCounter(factor, reasoning_fields=reasoning_fields)
 
 
+def is_counter_loaded(model_name: str) -> bool:
+    """Whether `default_counter` answers for this model without reading from the disk.
+
+    Never False again once `load_counter` or `default_counter` was called for it, in this process.
+    """
+    from turnflow.graph.tiktoken_counter import is_tiktoken_loaded
+
+    return is_tiktoken_loaded(model_name)
+
+
+def load_counter(model_name: str) -> None:
+    """Read what `default_counter` needs for this model; for a thread, as it waits for the disk."""
+    default_counter(model_name)
+
+
 def calibrated(factor: float, estimated: float | None, reported: float | None) -> float:
     """The factor, moved towards what a provider reported for a request.
 

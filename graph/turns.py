@@ -51,7 +51,12 @@ def pinned(message: AnyMessage) -> AnyMessage:
     """The message, pinned: it stays in each request, however old it becomes.
 
     Send it as input, or put it in place of the one with its id by `graph.update_state`.
+
+    Raises:
+        ValueError: It is no message.
     """
+    if not isinstance(message, BaseMessage):
+        raise ValueError(f"only a message can be pinned, such as HumanMessage(...), not {message!r:.80}")
     own = {**own_fields(message), "pinned": True}
     return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, "turnflow": own}})
 

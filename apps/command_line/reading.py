@@ -11,8 +11,14 @@ import typer
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from rich.console import Console
 
-from turnflow import open_saver
-from turnflow.apps.command_line.errors import TURN_FAILED, plain_errors
+from turnflow import TurnSaver, open_saver
+from turnflow.apps.command_line.errors import (
+    TURN_FAILED,
+    DamagedError,
+    damage_named,
+    file_of,
+    plain_errors,
+)
 from turnflow.apps.command_line.plain import json_line, plain
 from turnflow.apps.command_line.setup import threads_file
 from turnflow.apps.command_line.threads import (
@@ -22,7 +28,7 @@ from turnflow.apps.command_line.threads import (
     reading_graph,
     thread_state,
 )
-from turnflow.graph.history import full_history
+from turnflow.graph.history import full_history, missing_turns
 from turnflow.graph.record import line_of, read_record
 from turnflow.graph.replay import Replayed, replay_facts, turns_on_record
 from turnflow.graph.text import plain_json
@@ -51,8 +57,10 @@ def history(
     console = Console(highlight=False)
     with plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
         thread_id = checked_id(thread)
-        thread_state(saver, thread_id)  # says what to do where there is none
-        messages = full_history(reading_graph(saver), thread_id, last=last)
+        snapshot = thread_state(saver, thread_id)  # says what to do where there is none
+        with damage_named(saver, thread_id):
+            messages = full_history(reading_graph(saver), thread_id, last=last)
+            missing = missing_turns(messages, (snapshot.values.get("turn") or {}).get("position"), last)
         if as_json:
             for message in messages:
                 typer.echo(message_as_json(message))
@@ -60,6 +68,10 @@ def history(
             _print_whole(console, messages)
         else:
             print_messages(console, [*messages])
+        if missing:
+            # A part of a history is still worth reading, so it is printed first.
+            turns = "1 turn is" if missing == 1 else f"{missing} turns are"
+            raise DamagedError(f"{file_of(saver)}: thread {thread_id!r}: {turns} missing from the archive")
 
 
 def _print_whole(console: Console, messages: Iterable[BaseMessage]) -> None:
@@ -88,11 +100,22 @@ def record(
     """Print the record of a thread as JSON lines, oldest first."""
     with plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
         thread_id = checked_id(thread)
-        thread_state(saver, thread_id)
-        facts = read_record(saver, thread_id)
+        facts = _facts(saver, thread_id)
         chosen: Sequence[Mapping[str, Any]] = facts if turn is None else facts_of_turn(facts, turn)
         for fact in _of_types(chosen, kinds or (), facts):
             typer.echo(json_line(plain_json(fact)))
+
+
+def _facts(saver: TurnSaver, thread_id: str) -> list[dict[str, Any]]:
+    """The record of a thread.
+
+    Raises:
+        ValueError: There is no such thread.
+        DamagedError: It cannot be read.
+    """
+    thread_state(saver, thread_id)
+    with damage_named(saver, thread_id):
+        return read_record(saver, thread_id)
 
 
 def facts_of_turn(facts: Sequence[Mapping[str, Any]], number: int) -> list[Mapping[str, Any]]:
@@ -137,8 +160,7 @@ def replay(
     console = Console(highlight=False)
     with plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
         thread_id = checked_id(thread)
-        thread_state(saver, thread_id)
-        facts = read_record(saver, thread_id)
+        facts = _facts(saver, thread_id)
     differs = False
     with plain_errors():
         line = line_of(facts)
@@ -183,7 +205,8 @@ def gc(
     """Remove from the file what belongs to nothing any more."""
     with plain_errors(), open_saver(threads_file(db, must_exist=True)) as saver:
         seconds = None if older_than is None else older_than * DAY
-        counts = saver.collect(older_than=seconds, vacuum=vacuum)
+        with damage_named(saver):
+            counts = saver.collect(older_than=seconds, vacuum=vacuum)
     if as_json:
         typer.echo(json_line(counts))
     else:

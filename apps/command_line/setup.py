@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -51,14 +53,18 @@ def threads_file(given: Path | None, *, must_exist: bool = False) -> Path:
 
     Args:
         given: What the user named.
-        must_exist: Refuse a named file that is not there: a mistyped name is not to become a file.
+        must_exist: Refuse a named file that is not there, for a mistyped name is not to become a file; and a
+            database of another program, which is not to get tables of ours.
 
     Raises:
-        ValueError: The named file is not there, or the folder of the default one cannot be made.
+        ValueError: The named file is not there, or keeps no threads; or the folder of the default one cannot
+            be made.
     """
     if given:
         if must_exist and not given.exists():
             raise ValueError(f"there is no file {given}")
+        if must_exist and not _keeps_threads(given):
+            raise ValueError(f"{given} keeps no threads of turnflow")
         return given
     home = Path(os.environ.get("TURNFLOW_HOME") or typer.get_app_dir("turnflow"))
     try:
@@ -66,6 +72,21 @@ def threads_file(given: Path | None, *, must_exist: bool = False) -> Path:
     except OSError as error:
         raise ValueError(f"TURNFLOW_HOME: no folder can be made at {home}: {error.strerror}") from error
     return home / "threads.sqlite"
+
+
+def _keeps_threads(file: Path) -> bool:
+    """Whether a database has the table of threads, or no table yet.
+
+    True for what is no database, as opening it tells why.
+    """
+    if not file.is_file():
+        return True
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    except sqlite3.Error:
+        return True
+    return not tables or ("checkpoints",) in tables
 
 
 class Agent(NamedTuple):

@@ -12,6 +12,7 @@ from rich.console import Console
 from typing_extensions import TypedDict
 
 from turnflow import TurnGraph, TurnSaver, build_turn_graph
+from turnflow.apps.command_line.errors import DamagedError, damage_named
 from turnflow.apps.command_line.plain import json_line, plain
 from turnflow.graph.run import is_unfinished
 from turnflow.graph.session import info_of
@@ -51,16 +52,27 @@ def list_threads(saver: TurnSaver, limit: int, tags: Mapping[str, str] | None = 
         saver: The file.
         limit: How many at most.
         tags: Only threads that have all of these tags.
+
+    Raises:
+        DamagedError: At the end, if threads could not be read.
     """
     graph = reading_graph(saver)
     wanted = (tags or {}).items()
+    damage: DamagedError | None = None
     for thread_id in saver.thread_ids(limit=None if wanted else limit):
         if limit <= 0:
-            return
-        thread = _thread_info(graph, thread_id)
+            break
+        try:
+            with damage_named(saver, thread_id):
+                thread = _thread_info(graph, thread_id)
+        except DamagedError as error:
+            damage = damage or error
+            continue
         if wanted <= thread["tags"].items():
             limit -= 1
             yield thread
+    if damage is not None:
+        raise damage
 
 
 def _thread_info(graph: TurnGraph, thread_id: str) -> ThreadInfo:
@@ -138,20 +150,13 @@ def thread_state(saver: TurnSaver, thread_id: str) -> StateSnapshot:
 
     Raises:
         ValueError: There is no such thread.
+        DamagedError: It cannot be read.
     """
-    snapshot = reading_graph(saver).get_state({"configurable": {"thread_id": thread_id}})
+    with damage_named(saver, thread_id):
+        snapshot = reading_graph(saver).get_state({"configurable": {"thread_id": thread_id}})
     if snapshot.created_at is None:
         raise ValueError(f"there is no thread {thread_id!r}; `turnflow threads` lists those that there are")
     return snapshot
-
-
-def messages_of(saver: TurnSaver, thread_id: str) -> list[BaseMessage]:
-    """The transcript of a thread.
-
-    Raises:
-        ValueError: There is no such thread.
-    """
-    return list(thread_state(saver, thread_id).values.get("messages") or [])
 
 
 def print_threads(console: Console, threads: Iterator[ThreadInfo]) -> None:
@@ -169,7 +174,7 @@ def _minute(when: str | None) -> str:
 
 def _details(thread: ThreadInfo) -> list[str]:
     """What else there is to say about a thread: user, time of creation, tags, turns, variables."""
-    tags = " ".join(f"{name}={value}" for name, value in thread["tags"].items())
+    tags = " ".join(f"{_short(name)}={_short(value)}" for name, value in thread["tags"].items())
     return [
         *([_short(thread["user"])] if thread["user"] else []),
         *([f"since {_minute(thread['created'])}"] if thread["created"] else []),
@@ -209,6 +214,7 @@ def message_as_json(message: BaseMessage) -> str:
     return json_line(line)
 
 
-def _short(text: str) -> str:
-    line = " ".join(text.split())
+def _short(said: object) -> str:
+    """The beginning of a text, on one line; a file may hold other values where texts belong."""
+    line = plain(" ".join(str(said).split()))
     return line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 1]}…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,11 @@ from turnflow.graph.folding import placed_turns
 from turnflow.graph.langgraph_access import remembers
 from turnflow.graph.memory import Recalled, recent_turns, sums_up
 from turnflow.graph.past import Past
+from turnflow.graph.tokens import TokenCounter
 from turnflow.nodes.assemble_context.contribute import bounded, contribute
+
+LEAST_MESSAGES = 2
+"""A turn has a question and an answer."""
 
 RECALL_PART = 5
 """Recalled turns may take one part in so many of the window."""
@@ -31,14 +36,17 @@ def gather(state: Any, run: NodeRun) -> Body[dict[str, Any]]:
     """
     turn, known = state["turn"], state.get("gathered") or {}
     anchor = ((state.get("summary") or {}).get("anchor") or {}).get("position", -1)
-    if known.get("turn_id") == turn["id"] and known.get("anchor") == anchor:
+    is_known = known.get("turn_id") == turn["id"]
+    if is_known and known["anchor"] == anchor:
         return known
     pending = _pending(state, anchor, run)
-    if known.get("turn_id") == turn["id"]:
-        return {**known, "anchor": anchor, "pending": pending}
     text = _question(state)
-    past = _past(state, anchor, run)
-    recalled = yield from _recall(past, text, run, turn)
+    if is_known and turn["usage"]["requests"]:
+        # What was sent in this turn begins alike to its end.
+        return {**known, "anchor": anchor, "pending": pending}
+    recalled = yield from _recall(state, anchor, text, run)
+    if is_known:
+        return {**known, "anchor": anchor, "pending": pending, "recalled": recalled}
     contributions = yield from contribute(
         run.resources.contributors,
         {
@@ -67,14 +75,17 @@ def _question(state: Any) -> str:
     return "" if user is None else "".join(iter_text(user.content))
 
 
-def _past(state: Any, anchor: int, run: NodeRun) -> Past | None:
-    """The conversation before the turns that are shown word for word; None where there is nothing of it."""
-    turn, prompts = state["turn"], run.resources.prompts
+def _shown_from(state: Any, anchor: int, run: NodeRun) -> int:
+    """Position of the first turn that is shown word for word; 0 where nothing stands before it."""
+    turn = state["turn"]
     memory, earlier = run.resources.memory, turns_before(state["messages"], turn["input_id"])
     before = turn.get("position", 0) - (earlier if sums_up(memory) else min(recent_turns(memory), earlier))
-    before = max(before, anchor + 1)
-    if before <= 0:
-        return None
+    return max(0, int(before), anchor + 1)
+
+
+def _past(state: Any, before: int, run: NodeRun) -> Past:
+    """The conversation before a position. Where there is no archive it is made here, which takes a while."""
+    turn, prompts = state["turn"], run.resources.prompts
     archive: Archive | None = archive_of(run)
     head = turn.get("archived", "")
     scope = run_scope(run, turn)
@@ -99,23 +110,43 @@ def _pending(state: Any, anchor: int, run: NodeRun) -> int:
     if not sums_up(run.resources.memory) or not remembers(run.config):
         return 0
     turns = placed_turns(state["messages"], state["turn"])[:-1]
-    return sum(count_visible(turn.messages) for turn in turns if turn.position > anchor)
+    waiting = [turn for turn in turns if turn.position > anchor]
+    # A turn that had to leave the state before a summary came counts as the least that a turn holds.
+    gone = max(0, turns[0].position - anchor - 1) if turns else 0
+    return gone * LEAST_MESSAGES + sum(count_visible(turn.messages) for turn in waiting)
 
 
-def _recall(past: Past | None, text: str, run: NodeRun, turn: dict[str, Any]) -> Body[list[Recalled]]:
-    settings, memory = run.resources.settings, run.resources.memory
+def _recall(state: Any, anchor: int, text: str, run: NodeRun) -> Body[list[Recalled]]:
+    turn, settings, memory = state["turn"], run.resources.settings, run.resources.memory
     budget = min(settings.recall_tokens, run.resources.window_in(turn) // RECALL_PART)
-    if past is None or budget <= 0 or not text.strip():
+    before = _shown_from(state, anchor, run)
+    if before <= 0 or budget <= 0 or not text.strip():
         return []
-    recalled, problem = yield bounded(
-        lambda: memory.recall(text, past, budget), settings.contributor_timeout, run.resources.cancel
-    )
+
+    def recall() -> Any:
+        return memory.recall(text, _past(state, before, run), budget)
+
+    async def arecall() -> Any:
+        return await recall()
+
+    ask = arecall if inspect.iscoroutinefunction(memory.recall) else recall
+    recalled, problem = yield bounded(ask, settings.contributor_timeout, run.resources.cancel)
     if not problem and not _is_recalled(recalled):
         problem = f"recall gives a list of Recalled, not {recalled!r:.200}"
     if problem:
         run.emitter(turn).emit("contribution.failed", name="memory", why=problem)
         return []
-    return list(recalled or ())
+    return _within(list(recalled or ()), budget, run.resources.counter_in(turn))
+
+
+def _within(recalled: list[Recalled], budget: int, counter: TokenCounter) -> list[Recalled]:
+    """What of it the budget holds, the first ones first: a memory of somebody else may give any amount."""
+    kept: list[Recalled] = []
+    for each in recalled:
+        budget -= counter.text(each["text"])
+        if budget >= 0:
+            kept.append(each)
+    return kept
 
 
 def _is_recalled(given: Any) -> bool:

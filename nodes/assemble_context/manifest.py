@@ -114,10 +114,10 @@ def explain(manifest: Mapping[str, Any], messages: Sequence[BaseMessage]) -> lis
         if ids[end - 1] != part["last_id"]:
             continue
         start = max(0, end - part["count"])
-        before = ranges[-1]["last_id"] if ranges else None
-        if before in ids[start:end]:
-            start += ids[start:end].index(before) + 1  # pinned: it stayed, and what stood behind it went
-        elif end - start == part["count"] and ids[start] != part["first_id"]:
+        # What is pinned stays where all around it has gone.
+        earlier = {each["last_id"] for each in ranges}
+        start = next((at + 1 for at in range(end - 1, start - 1, -1) if ids[at] in earlier), start)
+        if not earlier and end - start == part["count"] and ids[start] != part["first_id"]:
             raise ValueError(f"the manifest is about other messages: {part!r} does not start at {start}")
         explained[:0] = [(message_id, part["reason"]) for message_id in ids[start:end]]
         end = start

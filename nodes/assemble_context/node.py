@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +11,11 @@ from langchain_core.messages import AnyMessage
 
 from turnflow.graph.archiving import find_place
 from turnflow.graph.batch import NO_BATCH, batch_of, calls_ahead, needs_fold, next_wave
+from turnflow.graph.budget import budget_of
 from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, NodeRun, Update
-from turnflow.graph.folding import wants_fold
+from turnflow.graph.folding import fold_wanted
+from turnflow.graph.langgraph_access import remembers
 from turnflow.graph.open_calls import SUPERSEDED, close_open_calls
 from turnflow.graph.outcome import ErrorInfo
 from turnflow.graph.pauses import announce_pause, next_pause
@@ -120,14 +123,32 @@ def _next_request(state: TurnState, run: NodeRun) -> Body[Update]:
     planned = yield from plan_request({**state, "turn": turn}, run)
     manifest = planned["view"]["manifest"]
     resources, counter = run.resources, run.resources.counter_in(planned["turn"])
-    if key := wants_fold(manifest, {**state, **planned}, resources.settings, resources.memory, counter):
+    if key := fold_wanted(
+        manifest,
+        {**state, **planned},
+        resources.settings,
+        resources.memory,
+        counter,
+        remembers=remembers(run.config),
+    ):
         return {**planned, "decision": decide("fold", key)}
     emitter.emit("context.assembled", manifest=manifest)
-    if not manifest["fits"]:
+    if not manifest["fits"] and not _may_fit(manifest, planned["turn"], run):
         refused = (state.get("step") or {}).get("error")  # by the provider, and nothing got it shorter
         turn = {**planned["turn"], "error": refused or _too_long(manifest)}
         return {**planned, "turn": turn, "decision": decide("stop", "context_overflow")}
     return {**planned, "decision": {}}
+
+
+def _may_fit(manifest: dict[str, Any], turn: dict[str, Any], run: NodeRun) -> bool:
+    """Whether a request is too long only by what earlier ones have taught: the provider judges, once."""
+    resources, learned = run.resources, run.resources.learned_in(turn)
+    if not learned or manifest["tokens"] >= turn.get("overflow_tokens", math.inf):
+        return False
+    limit = resources.settings.max_output_tokens
+    requested = None if limit is None else limit * turn["output_factor"]
+    room = budget_of(resources.window_in({}), requested, 0).room
+    return room is None or manifest["tokens"] / max(1.0, learned.get("factor", 1.0)) <= room
 
 
 def _too_long(manifest: dict[str, Any]) -> ErrorInfo:

@@ -17,7 +17,7 @@ from turnflow.graph.protocol import JsonProtocol, Protocol
 from turnflow.graph.reply_form import ReplyForm
 from turnflow.graph.tokens import EstimatedCounter, TokenCounter
 from turnflow.graph.tool_names import READ_RESULT
-from turnflow.nodes.assemble_context.budget import Budget, budget_of
+from turnflow.graph.budget import Budget, budget_of
 from turnflow.nodes.assemble_context.cutting import Cutter, stub_of
 from turnflow.nodes.assemble_context.extras import Extras
 from turnflow.nodes.assemble_context.fences import CONTEXT_TEXTS, ContextTexts, summary_fence
@@ -163,7 +163,8 @@ def _manifest(
         "window": budget.window,
         "usable": budget.usable,
         "max_output": budget.output(composed.tokens),
-        "fill": budget.fill(planning.demand()) if budget.usable is not None else 0.0,
+        # Recalled turns and contributions give way anyway.
+        "fill": budget.fill(planning.demand() - extras.tokens(0)) if budget.usable is not None else 0.0,
         "tokens": total,
         "segments": _segments(plan, planning, composed, history, total, tools=budget.tools),
         "ranges": ranges,

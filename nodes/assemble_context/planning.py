@@ -84,7 +84,8 @@ class Planning:
     """Finds the first of an ordered row of choices that fits; each shows less than the one before.
 
     The row does not depend on the budget, so more budget never shows less. Where it is costly to know what a
-    choice takes, an estimate by turn goes ahead, and what comes out is counted.
+    choice takes, an estimate by turn goes ahead, and what comes out is counted. Levels, of which there are as
+    many as there are rounds, are searched by halves.
     """
 
     def __init__(
@@ -113,13 +114,12 @@ class Planning:
         """
         if room is None:
             return self._compose(Choice(0, self.outline.first)), True
-        composed = None
         for choice in self._choices(room):
             composed = self._compose(choice)
             if composed.tokens <= room:
                 return composed, True
-        assert composed is not None  # noqa: S101 - the last choice is always tried
-        return composed, False
+        composed = self._tightened(room)
+        return composed, composed.tokens <= room
 
     def demand(self) -> int:
         """About what all that was to be shown takes."""
@@ -144,7 +144,7 @@ class Planning:
         return self._tightening_of(self._front(self.outline.protected))
 
     def _choices(self, room: int) -> Iterator[Choice]:
-        """From the first choice that fits by estimate to the last."""
+        """From the first choice that fits by estimate to the last in which single messages stay whole."""
         outline, extras = self.outline, self.extras
         first, last, every = outline.first, outline.protected, len(extras.ordered)
         dropped = 0
@@ -155,12 +155,27 @@ class Planning:
             if start == first:
                 yield from (Choice(gone, first) for gone in range(dropped, every))
             yield from (Choice(every, at) for at in range(start, last + 1))
+
+    def _tightened(self, room: int) -> Composition:
+        """The request at the first level that fits, found by halves; at the last level if none does.
+
+        Which level is looked at next depends only on whether the last one fitted, so more room never leads to
+        a later level, even where one takes more than the one before it. What is too large by estimate is not
+        composed.
+        """
+        levels, last, every = self.tightening.levels, self.outline.protected, len(self.extras.ordered)
         need = self._fixed + self._pins[last] + self._gap(last) + self._cost_of_protected
-        levels = self.tightening.levels
-        for at, level in enumerate(levels):
-            is_last = at == len(levels) - 1
-            if is_last or (at and need - level.saved <= room):
-                yield Choice(every, last, level)
+        found: Composition | None = None
+        low, high = min(1, len(levels) - 1), len(levels) - 1
+        while low < high:
+            middle = (low + high) // 2
+            is_likely = need - levels[middle].saved <= room
+            composed = self._compose(Choice(every, last, levels[middle])) if is_likely else None
+            if composed is not None and composed.tokens <= room:
+                found, high = composed, middle
+            else:
+                low = middle + 1
+        return found or self._compose(Choice(every, last, levels[low]))
 
     def _holds_all(self, room: int) -> bool:
         return self._first_turn(room) == self.outline.first

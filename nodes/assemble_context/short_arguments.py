@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -10,7 +11,7 @@ def short_arguments(args: dict[str, Any], kept: int, template: str) -> dict[str,
     """Arguments in about so many characters; the same where they are no longer than that.
 
     Texts are cut to one length, with a notice in their middle. Where all else is too long by itself, one text
-    stands for all of it.
+    stands for all of it, if that is shorter. Fewer characters never show more.
 
     Args:
         args: The arguments, as JSON values.
@@ -23,10 +24,17 @@ def short_arguments(args: dict[str, Any], kept: int, template: str) -> dict[str,
     texts = sorted(len(value) for value in args.values() if isinstance(value, str))
     fixed = len(whole) - sum(texts)
     if fixed > kept // 2:
-        return {"…": middle_out(whole, kept, template)}
-    left, most = kept - fixed, 0
-    for number, size in enumerate(texts):
-        most = max(most, left // (len(texts) - number))
+        in_one = {"…": middle_out(whole, kept, template)}
+        each = _cut_texts(args, texts, fixed, template) if 2 * fixed < len(whole) else args
+        return min(each, in_one, key=lambda shown: len(as_json(shown)))
+    return _cut_texts(args, texts, kept - fixed, template)
+
+
+def _cut_texts(args: dict[str, Any], sizes: Sequence[int], room: int, template: str) -> dict[str, Any]:
+    """The arguments, their texts, of these sizes from small to large, cut to this room together."""
+    left, most = room, 0
+    for number, size in enumerate(sizes):
+        most = max(most, left // (len(sizes) - number))
         left -= min(size, most)
     return {
         key: middle_out(value, most, template) if isinstance(value, str) else value

@@ -85,6 +85,7 @@ class Tightening:
         closed = [closed_rounds(places, outline.stays(span)) for span, places in self._turns]
         self._rounds = closed[-1]
         self._earlier = [group for groups in closed[:-1] for group in groups]
+        self._notices = {id(groups[0]) for groups in closed[:-1] if groups}  # where a turn's notice comes in
         self.levels = list(self._levels(front))
 
     def apply(
@@ -168,28 +169,29 @@ class Tightening:
         yield from self._cuts(level, front, notice)
 
     def _cuts(self, level: Level, front: Sequence[BaseMessage], notice: int) -> Iterable[Level]:
-        shown, current_input = self._remaining(level)
+        shown, current_input, stubs = self._remaining(level)
         sizes = [self._cutter.size(message) for message in (*front, *shown) if not is_system(message)]
         for limit in _limits(max((size.tokens for size in sizes), default=0), _CUT_TO):
             yield replace(level, limit=limit, saved=level.saved + _saved(sizes, limit))
-        before = level.saved
-        level = replace(level, limit=_CUT_TO, saved=before + _saved(sizes, _CUT_TO))
+        before = level.saved + _saved(sizes, _CUT_TO)
+        level = replace(level, limit=_CUT_TO, saved=before)
         left_out = 0
+        gone_ids: set[int] = set()
         for number, group in enumerate(self._earlier, start=1):
-            gone = [self._cutter.size(place.message) for place in group]
-            left_out += sum(size.at(_CUT_TO) for size in gone) - notice
-            level = replace(level, earlier=number, saved=before + _saved(sizes, _CUT_TO) + max(0, left_out))
+            gone = [stubs.get(place.index, place.message) for place in group]
+            gone_ids.update(map(id, gone))
+            left_out += sum(self._cutter.size(message).at(_CUT_TO) for message in gone)
+            left_out -= notice if id(group) in self._notices else 0
+            level = replace(level, earlier=number, saved=before + max(0, left_out))
             yield level
-        after = level.saved
-        gone_ids = {id(place.message) for group in self._earlier for place in group}
         kept = [
             self._cutter.size(message)
             for message in (*front, *shown)
             if not is_system(message) and id(message) not in gone_ids
         ]
+        after = level.saved - _saved(kept, _CUT_TO)
         for limit in (*_limits(_CUT_TO, _LEAST), _LEAST):
-            more = _saved(kept, limit) - _saved(kept, _CUT_TO)
-            level = replace(level, limit=limit, saved=after + more)
+            level = replace(level, limit=limit, saved=after + _saved(kept, limit))
             yield level
         if current_input is not None:
             size, after = self._cutter.size(current_input), level.saved
@@ -197,17 +199,27 @@ class Tightening:
                 saved = after + size.tokens - size.at(limit)
                 yield replace(level, input_limit=limit, saved=saved)
 
-    def _remaining(self, level: Level) -> tuple[list[BaseMessage], BaseMessage | None]:
-        """What is left at a level, without the user's current message, and that message."""
-        shown: list[BaseMessage] = []
+    def _remaining(
+        self, level: Level
+    ) -> tuple[list[BaseMessage], BaseMessage | None, dict[int, BaseMessage]]:
+        """What is left at a level before messages are cut.
+
+        Returns:
+            What is shown without the user's current message, that message, and stubs by their index in
+                the transcript.
+        """
+        remaining: list[BaseMessage] = []
         current_input: BaseMessage | None = None
+        stubs: dict[int, BaseMessage] = {}
         for _, places in self._turns:
-            for message in self.apply(places, level)[0]:
+            shown, changed = self.apply(places, level)
+            stubs |= {at: message for at, (reason, message) in changed.items() if reason == "stubbed"}
+            for message in shown:
                 if self._input >= 0 and message is self._outline.messages[self._input]:
                     current_input = message
                 else:
-                    shown.append(message)
-        return shown, current_input
+                    remaining.append(message)
+        return remaining, current_input, stubs
 
 
 def _limits(largest: int, least: int) -> Iterable[int]:

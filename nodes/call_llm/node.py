@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphBubbleUp
 
 from turnflow.graph import daemon
+from turnflow.graph.budget import window_for
 from turnflow.graph.content import iter_text
 from turnflow.graph.events import LiveText
 from turnflow.graph.flow import Body, NodeRun, Update
@@ -50,12 +51,16 @@ class CallLLM:
             TurnError: The request failed and the turn had gathered nothing yet.
         """
         turn = state["turn"]
-        view = state.get("view") or (yield from self._plan_request(state, run))["view"]
+        view = state.get("view")
+        if not view:
+            planned = yield from self._plan_request(state, run)
+            view, turn = planned["view"], planned["turn"]
+            run.emitter(turn).emit("context.assembled", manifest=view["manifest"])
         begun = time.monotonic()
         step, usage, cause = yield from _read_reply(state, view, run)
         tell_reply(step, usage, time.monotonic() - begun, run.emitter(turn))
         turn = {**turn, "usage": {key: turn["usage"][key] + usage[key] for key in usage}}
-        turn |= _learned(turn, view, usage, run.resources)
+        turn |= _learned(turn, view, usage, step["stop"], run.resources)
         if step["stop"] not in _ASKED_AGAIN:
             turn["directives"] = []
             if repair := turn.get("repair"):
@@ -67,14 +72,25 @@ class CallLLM:
 
 
 def _learned(
-    turn: dict[str, Any], view: dict[str, Any], usage: Usage, resources: TurnResources
+    turn: dict[str, Any], view: dict[str, Any], usage: Usage, stop: Stop, resources: TurnResources
 ) -> dict[str, Any]:
-    """Fields of the turn: how the tokens that the provider counted compare with those that we did."""
-    if not usage["input"]:
+    """Fields of the turn: the largest request that was taken, and how the provider counts compared with us.
+
+    A request that was taken fits: a report of more than the window is none, and a learned window in which
+    it would have no room was too small.
+    """
+    if stop == "context_too_long" or (stop and not usage["input"]):
         return {}
-    learned = resources.learned_in(turn)
-    factor = calibrated(learned.get("factor", 1.0), view["manifest"]["tokens"], usage["input"])
-    return {"learned": {**learned, "model": resources.model_name, "factor": factor}}
+    tokens = view["manifest"]["tokens"]
+    learned = {"model": resources.model_name, **resources.learned_in(turn)}
+    learned["accepted"] = max(tokens, learned.get("accepted", 0))
+    if "window" in learned:
+        limit = resources.settings.max_output_tokens
+        requested = None if limit is None else limit * turn["output_factor"]
+        learned["window"] = max(learned["window"], window_for(tokens, requested))
+    if 0 < usage["input"] <= resources.window_in({}):
+        learned["factor"] = calibrated(learned.get("factor", 1.0), tokens, usage["input"])
+    return {"learned": learned}
 
 
 def _read_reply(

@@ -89,7 +89,8 @@ def _archived(state: TurnState, new: Sequence[AnyMessage], status: str, run: Nod
     wanted = max(settings.state_turns, settings.protected_turns, recent_turns(resources.memory))
     if sums_up(resources.memory):  # what is in no summary yet is shown, so it stays
         unsummed = turn.get("position", 0) - (summary.get("anchor") or {}).get("position", -1)
-        wanted = max(wanted, min(unsummed, UNSUMMED_FACTOR * settings.state_turns))
+        waiting = recent_turns(resources.memory) + resources.memory.summary_after // 2 + 1  # type: ignore[operator]
+        wanted = max(wanted, min(unsummed, max(UNSUMMED_FACTOR * settings.state_turns, waiting)))
     kept = last_turns(messages, wanted)
     ids = {message.id for message in kept}
     folds = [fold for fold in summary.get("folds", ()) if fold["after_id"] in ids]

@@ -8,6 +8,7 @@ from turnflow.graph.batch import batch_of, checkpoints, needs_fold
 from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.folding import find_foldable, left_turns, may_try, placed_turns, tried
+from turnflow.graph.langgraph_access import remembers
 from turnflow.graph.memory import recent_turns
 from turnflow.graph.state import TurnState
 from turnflow.graph.transcript import turn_messages
@@ -55,6 +56,7 @@ def _fold_overflow(state: TurnState, run: NodeRun) -> Body[Update]:
         failed=_request_tokens(state, run),
         error=str(error.get("message", "")),
         before=resources.window_in(before),
+        requested=_requested(before, run),
         model=resources.model_name,
     )
     if turn is None:
@@ -77,8 +79,16 @@ def _foldable(state: Any, run: NodeRun) -> Any:
         settings=resources.settings,
         memory=resources.memory,
         window=resources.window_in(turn),
+        manifest=_manifest(state),
         counter=resources.counter_in(turn),
+        remembers=remembers(run.config),
     )
+
+
+def _requested(turn: dict[str, Any], run: NodeRun) -> int | None:
+    """Tokens of output that a request asks for; None where no limit is sent."""
+    limit = run.resources.settings.max_output_tokens
+    return None if limit is None else limit * int(turn.get("output_factor", 1))
 
 
 def _left(state: Any, run: NodeRun) -> Any:
@@ -90,8 +100,14 @@ def _left(state: Any, run: NodeRun) -> Any:
 
 def _request_tokens(state: TurnState, run: NodeRun) -> int:
     """Tokens of the request that was refused, by our own count; without its plan, of the transcript."""
-    planned = ((state.get("view") or {}).get("manifest") or {}).get("tokens")
+    planned = _manifest(state).get("tokens")
     if isinstance(planned, int):
         return planned
     counter = run.resources.counter_in(state["turn"])
     return sum(counter.message(message) for message in state["messages"])
+
+
+def _manifest(state: Any) -> dict[str, Any]:
+    """Of the last plan; empty in a run that was resumed since."""
+    manifest: dict[str, Any] = (state.get("view") or {}).get("manifest") or {}
+    return manifest

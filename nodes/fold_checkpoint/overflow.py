@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from turnflow.graph.budget import window_for
+
 LEARNED_PART = 0.85
 """Of what failed, so much is taken to fit."""
 MOST_OVERFLOWS = 6
@@ -40,24 +42,32 @@ def named_limit(text: str) -> int | None:
     return None
 
 
-def learned_window(failed: int, error: str, before: int) -> int:
+def learned_window(
+    failed: int, error: str, before: int, *, requested: int | None = None, accepted: int = 0
+) -> int:
     """The window as it is known after a refusal; never larger than before.
 
     The number in the error counts where it is smaller than what failed. Else our own count was too small,
-    and its measure is what the planner plans with: 85 % of what failed.
+    and its measure is what the planner plans with: the window in which 85 % of what failed has room beside
+    the reply, or what was accepted, where that is more.
 
     Args:
         failed: Tokens of the request that was refused, by our own count.
         error: The provider's text.
         before: The window as it was known.
+        requested: Output that is asked for; None where no limit is sent.
+        accepted: Tokens of the largest request that was taken, by our own count; 0 where none is known. One
+            that is as large as what failed says nothing.
     """
     named = named_limit(error)
-    fits = named if named is not None and named < failed else int(failed * LEARNED_PART)
-    return min(before, max(fits, LEAST_WINDOW))
+    if named is not None and named < failed:
+        return min(before, max(named, LEAST_WINDOW))
+    fits = max(int(failed * LEARNED_PART), accepted if accepted < failed else 0)
+    return min(before, max(window_for(fits, requested), LEAST_WINDOW))
 
 
 def after_overflow(
-    turn: dict[str, Any], *, failed: int, error: str, before: int, model: str
+    turn: dict[str, Any], *, failed: int, error: str, before: int, requested: int | None, model: str
 ) -> dict[str, Any] | None:
     """The turn after a refusal, with what it taught; None where it is in vain to go on.
 
@@ -68,14 +78,20 @@ def after_overflow(
         failed: Tokens of the request that was refused, by our own count.
         error: The provider's text.
         before: The window as it was known.
+        requested: Output that is asked for; None where no limit is sent.
         model: What the model calls itself: what is learned holds for it alone.
     """
     times = turn.get("overflows", 0) + 1
-    window = learned_window(failed, error, before)
+    known = turn.get("learned") or {}
+    known = known if known.get("model") == model else {}
+    window = learned_window(
+        failed, error, before, requested=requested, accepted=known.get("accepted", 0)
+    )
     shrinks = window < before or failed < turn.get("overflow_tokens", failed + 1)
     if times > MOST_OVERFLOWS or not shrinks:
         return None
-    known = turn.get("learned") or {}
-    learned = {**(known if known.get("model") == model else {}), "model": model, "window": window}
+    learned = {**known, "model": model, "window": window}
+    if learned.get("accepted", 0) >= failed:
+        del learned["accepted"]
     rest = {key: value for key, value in turn.items() if key != "error"}
     return {**rest, "learned": learned, "overflows": times, "overflow_tokens": failed}

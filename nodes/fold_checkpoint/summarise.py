@@ -68,6 +68,11 @@ def sum_up(
         run: The node's run.
     """
     resources = run.resources
+    try:
+        _ = resources.summariser_model  # a name becomes a model here, which its client may refuse
+    except Exception as error:  # noqa: BLE001 - whatever making it raises, the turn goes on without a summary
+        run.emitter(turn).record("summariser.replied", text="", failed=True, usage=dict(NO_USAGE))
+        return Summed("", "error", _described(error), dict(NO_USAGE))
     prompts, counter = resources.prompts, resources.counter_in(turn)
     wording = MaterialWording(
         user_said=prompts.template("context", "user_said"),
@@ -77,9 +82,13 @@ def sum_up(
         cut=prompts.template("result", "cut"),
     )
     system = prompts.text("summary", "system", words=words)
-    room = int(_summariser_window(turn, run) * _MATERIAL_PART) - counter.text(system) - 2 * words
-    room -= max(counter.text(old), 2 * words)
-    steps = steps_of(lines_of(messages, wording), max(room, _LEAST_MATERIAL), counter, wording.cut)
+    lines = lines_of(messages, wording)
+    # The reply has its place in the rest of the window.
+    room = int(_summariser_window(turn, run) * _MATERIAL_PART) - counter.text(system)
+    steps = steps_of(lines, max(room - counter.text(old), _LEAST_MATERIAL), counter, wording.cut)
+    if len(steps) > 1:  # what a step makes stands in the next one
+        between = max(counter.text(old), 2 * words)
+        steps = steps_of(lines, max(room - between, _LEAST_MATERIAL), counter, wording.cut)
     summed = Summed(old, "" if old else "empty", "", dict(NO_USAGE))
     for step in steps:
         said = yield from _ask(system, _request(summed.text, step, run), words, counter, turn, run)

@@ -17,7 +17,22 @@ from turnflow.graph.redaction import REDACTED, as_patterns, is_secret, redact
 
 LAWS = settings(max_examples=int(os.environ.get("TURNFLOW_FUZZ_EXAMPLES", "200")), deadline=None)
 
-NAMES = ["api_key", "apiKey", "API_KEY", "x-api-key", "token", "accessToken", "password", "Authorization"]
+NAMES = [
+    *("api_key", "apiKey", "API_KEY", "x-api-key", "token", "accessToken", "password", "Authorization"),
+    *(
+        "pass_word",
+        "passWord",
+        "ｐａｓｓｗｏｒｄ",
+        "ＡＰＩ＿ＫＥＹ",
+        "ApiKeys",
+        "apikeys",
+        "tokens",
+        "Tokens",
+    ),
+    *("access_tokens", "passwords", "p-a-s-s-w-o-r-d", "pass", "db_pass", "ssh_key", "sshKeys", "secrets"),
+    *("encryption_key", "connection_string", "ConnectionString", "dsn", "DATABASE_DSN", "otp", "otp_code"),
+    *("secretkey", "Set-Cookie", "cookies", "credentials", "passphrase"),
+]
 HIDDEN = "q7Zr4kTw9LmX2bVn"
 SHAPES = [
     f"Bearer {HIDDEN}",
@@ -30,6 +45,27 @@ SHAPES = [
     f'{{"token": "{HIDDEN}"}}',
     f"https://me:{HIDDEN}@example.org/",
     f"eyJhbGciOi.{HIDDEN}.{HIDDEN}",
+    f'{{\\"password\\": \\"{HIDDEN}\\"}}',
+    f'{{\\\\\\"token\\\\\\": \\\\\\"{HIDDEN}\\\\\\"}}',
+    f"secret_key = '{HIDDEN}'",
+    f'password = "two words {HIDDEN}"',
+    f'password = "a \\"quoted\\" {HIDDEN}"',
+    f"connection_string: {HIDDEN}",
+    f"redis://:{HIDDEN}@cache:6379/0",
+    f"postgres://me:a@{HIDDEN}@db/shop",
+    f"-----BEGIN PRIVATE KEY-----\n{HIDDEN}\n-----END PRIVATE KEY-----",
+    f"-----BEGIN RSA PRIVATE KEY-----\\n{HIDDEN}\\n",
+    f"-----BEGIN OPENSSH PRIVATE KEY-----\n{HIDDEN}",
+    f"Cookie: theme=dark; session={HIDDEN}",
+    f"set-cookie: session={HIDDEN}; Path=/",
+    f'"Cookie": "session={HIDDEN}"',
+    f"Authorization: Token {HIDDEN}",
+    f"login --password {HIDDEN}",
+    f"login --db-password '{HIDDEN}'",
+    f"--api-key  {HIDDEN}",
+    f"curl -u bob:{HIDDEN} https://example.org",
+    f'curl --user "bob:with space {HIDDEN}"',
+    f"npm_{HIDDEN}{HIDDEN}aB3d",
 ]
 
 plain = st.recursive(
@@ -76,17 +112,35 @@ def test_a_field_with_the_name_of_a_secret_is_taken_out(name: str, secret: Any, 
     assert set(found) == {REDACTED}
 
 
-@pytest.mark.parametrize("name", ["tokens_before", "usage", "input", "key", "author", "max_tokens", "city"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("tokens_before", "usage", "input", "key", "author", "max_tokens", "city", "passport", "compass"),
+        *("less", "input_tokens", "pass_rate", "sshd", "keys", "string", "passes"),
+    ],
+)
 def test_other_names_are_no_secrets(name: str) -> None:
     assert not is_secret(name)
     assert redact({name: "North"}) == {name: "North"}
 
 
 @pytest.mark.parametrize(
-    "text", ["I ask the sky.", "task-12345678", "a:b", "https://example.org/a?b=c", "skin"]
+    "text",
+    [
+        *("I ask the sky.", "task-12345678", "a:b", "https://example.org/a?b=c", "skin", "max_tokens_: 5"),
+        *("-----BEGIN PUBLIC KEY-----\nabc", "npm_config_registry", "sort -u names", "https://[::1]:80/"),
+    ],
 )
 def test_other_texts_stay(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.parametrize("name", ["name", "key", "Header"])
+def test_a_value_beside_the_name_of_a_secret_is_taken_out(name: str) -> None:
+    fields = [{name: "X-Api-Key", "value": HIDDEN}, {name: "city", "value": "North"}]
+    assert redact({"fields": fields}) == {
+        "fields": [{name: "X-Api-Key", "value": REDACTED}, {name: "city", "value": "North"}]
+    }
 
 
 def test_patterns_of_ones_own() -> None:
@@ -96,7 +150,44 @@ def test_patterns_of_ones_own() -> None:
     assert as_patterns([re.compile("a")]) == [re.compile("a")]
 
 
-@pytest.mark.parametrize("piece", ["a", "sk-", "token", "token=", "Bearer ", "://a:", "eyJ", "a-", " = "])
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("abc", r"patterns is a list of regular expressions, not 'abc'; give \['abc'\]"),
+        (5, "patterns is a list of regular expressions, not 5"),
+        ([5], "patterns holds 5, which is no regular expression"),
+        ([re.compile(b"a")], "which is no regular expression for texts"),
+        (["x*"], r"'x\*' matches the empty text"),
+        ([""], "'' matches the empty text"),
+    ],
+)
+def test_wrong_patterns_are_refused(given: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        as_patterns(given)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a",
+        "sk-",
+        "token",
+        "token=",
+        "Bearer ",
+        "://a:",
+        "eyJ",
+        "a-",
+        " = ",
+        "--",
+        "-u a",
+        '-u "',
+        "://",
+        "cookie:",
+        'token="',
+        'token=\\"',
+        "\\",
+    ],
+)
 def test_takes_time_that_grows_with_the_text(piece: str) -> None:
     def seconds(size: int) -> float:
         text = piece * (size // len(piece))

@@ -118,10 +118,11 @@ def before(*nodes: str, **channels: Any) -> dict[str, Any]:
 
 
 def begun() -> Boundary:
-    """A boundary that has seen a turn's first checkpoint stored."""
+    """A boundary that has seen a turn's first checkpoint stored, and its task done."""
     boundary = Boundary()
     assert not boundary.add_checkpoint(checkpoint("0"), {START: {}}, "input")
     assert boundary.add_checkpoint(checkpoint("1", "0"), before("assemble_context"), "loop")
+    assert not boundary.add_writes(task_writes("1", "assemble_context"), [("turn", {"layout": LAYOUT})])
     boundary.take("t")
     return boundary
 
@@ -241,6 +242,50 @@ def test_late_writes_of_a_checkpoint_that_was_left_out_bring_their_facts_alone()
     _, (late,) = boundary.take("t")
     assert isinstance(late, HeldWrites)
     assert (late.rows, late.facts) == ((), [()])
+
+
+@pytest.mark.parametrize("node", ["fold_checkpoint", "dispatch_tools", "call_llm"])
+def test_a_checkpoint_waits_for_the_writes_that_it_was_made_of(node: str) -> None:
+    boundary = begun()
+    boundary.add_checkpoint(checkpoint("2", "1"), before(node), "loop")
+    boundary.take("t")
+    after = checkpoint("3", "2")
+    assert not boundary.add_checkpoint(after, before("assemble_context"), "loop")
+    late = task_writes("2", node, facts=1)
+    assert boundary.add_writes(late, [("turn", {"layout": LAYOUT})])
+    assert boundary.take("t")[1] == [after, late]
+
+
+def test_a_checkpoint_waits_for_all_that_is_late_and_for_nothing_else() -> None:
+    boundary = begun()
+    boundary.add_checkpoint(checkpoint("2", "1"), before("call_llm"), "loop")
+    boundary.add_checkpoint(checkpoint("3", "2"), before("classify_label"), "loop")
+    assert not boundary.add_checkpoint(checkpoint("4", "3"), before("finalize"), "loop")
+    assert not boundary.add_writes(task_writes("3", "classify_label"), [])
+    raised = HeldWrites("t", "", "2", "another", "", [], [()], False, False)
+    assert not boundary.add_writes(raised, [])
+    assert not boundary.add_writes(task_writes("1", "assemble_context"), [])
+    assert boundary.add_writes(task_writes("2", "call_llm"), [("turn", {"layout": LAYOUT})])
+
+
+def test_what_waits_for_writes_is_stored_with_the_next_checkpoint_and_with_a_pause() -> None:
+    for channel in ("", "__interrupt__"):
+        boundary = begun()
+        boundary.add_checkpoint(checkpoint("2", "1"), before("fold_checkpoint"), "loop")
+        boundary.take("t")
+        assert not boundary.add_checkpoint(checkpoint("3", "2"), before("assemble_context"), "loop")
+        if channel:
+            assert boundary.add_writes(task_writes("3", "assemble_context"), [(channel, "value")])
+        else:
+            assert boundary.add_checkpoint(checkpoint("4", "3"), before("call_llm"), "loop")
+        assert len(boundary.take("t")[0]) == 2
+
+
+def test_writes_that_came_before_their_checkpoint_are_not_waited_for() -> None:
+    boundary = begun()
+    assert boundary.add_writes(task_writes("2", "fold_checkpoint"), [])
+    boundary.add_checkpoint(checkpoint("2", "1"), before("fold_checkpoint"), "loop")
+    assert boundary.add_checkpoint(checkpoint("3", "2"), before("assemble_context"), "loop")
 
 
 def test_every_node_is_known_to_cost_something_or_nothing() -> None:

@@ -184,3 +184,11 @@ def test_tools_see_what_earlier_calls_of_the_reply_have_set_and_cannot_change_th
     seen["meta"]["tags"]["x"] = "y"
     assert state["session"]["vars"]["form"] == {"step": 1, "seen": [1]}
     assert with_session({})["session"]["vars"] == {}
+
+
+@pytest.mark.parametrize("char", ["\n", "\r", "\t", "\x00", "\x1b", "\x7f", "\x85", "\u2028", "\u2029"])
+def test_a_tag_has_no_control_characters(char: str) -> None:
+    for tags in ({f"a{char}b": "c"}, {"a": f"b{char}c"}):
+        with pytest.raises(ValueError, match="neither a name nor a value has control characters"):
+            checked_tags(tags)
+    assert checked_tags({f"a{char}b": None}) == {f"a{char}b": None}  # one from before comes off

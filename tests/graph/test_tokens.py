@@ -25,6 +25,8 @@ from turnflow.graph.tokens import (
     TextCounter,
     calibrated,
     default_counter,
+    is_counter_loaded,
+    load_counter,
 )
 
 COUNTER = EstimatedCounter()
@@ -316,7 +318,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    tiktoken_module._encoding.cache_clear()
+    tiktoken_module._found.clear()
 
 
 @pytest.mark.usefixtures("no_network")
@@ -371,4 +373,35 @@ def test_a_vocabulary_on_this_disk_counts(tmp_path: Path, monkeypatch: pytest.Mo
     assert default_counter("gpt-4o", 2.0).text("he") == 2
     assert default_counter("gpt-4o") == counter
     assert hash(default_counter("gpt-4o")) == hash(counter)
-    tiktoken_module._encoding.cache_clear()
+    tiktoken_module._found.clear()
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_counter_is_read_from_the_disk_once_and_can_be_read_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tiktoken")
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    read: list[str] = []
+    monkeypatch.setattr(tiktoken_module, "_read", lambda name, directory: read.append(name))
+    load_counter("gpt-4o")
+    assert read == ["o200k_base"]
+    assert is_counter_loaded("gpt-4o")
+    assert is_counter_loaded("gpt-4o-mini")  # the same vocabulary
+    assert not is_counter_loaded("gpt-4")
+    assert read == ["o200k_base"]  # asking reads nothing
+    load_counter("gpt-4")
+    assert is_counter_loaded("gpt-4")
+    assert not is_counter_loaded("")  # any vocabulary will do, and one was not looked for yet
+    default_counter("")
+    assert is_counter_loaded("")
+    assert is_counter_loaded("another-model")
+    load_counter("gpt-4")
+    assert sorted(read) == sorted({"o200k_base", "cl100k_base", "o200k_harmony"})
+    tiktoken_module._found.clear()
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_counter_that_needs_no_vocabulary_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    assert is_counter_loaded("gpt-4o")

@@ -203,13 +203,25 @@ def test_a_coroutine_cannot_listen_to_events(stage: Stage, fake_provider: Start)
 
 @pytest.mark.parametrize(
     ("fields", "complaint"),
-    [({"hooks": print}, "hooks is a TurnHooks"), ({"cancel": True}, "cancel is a CancelToken")],
+    [
+        ({"hooks": print}, "hooks is a TurnHooks"),
+        ({"cancel": True}, "cancel is a CancelToken"),
+        ({"user_id": 5}, "TurnContext.user_id is a text, not 5"),
+        ({"user_id": object()}, "TurnContext.user_id is a text, not <object"),
+        ({"user_id": "u" * 201}, "TurnContext.user_id has 201 characters, 200 is the most"),
+        ({"summariser": 5}, "TurnContext.summariser is a LangChain chat model or the name of one, not 5"),
+        ({"summariser": " "}, "TurnContext.summariser is an empty name"),
+    ],
 )
 def test_a_context_takes_nothing_that_breaks_a_turn_midway(fields: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         TurnContext(**fields)
     with pytest.raises(ValueError, match="hook before_round is a function, not 3"):
         TurnHooks(before_round=3)  # type: ignore[arg-type]
+
+
+def test_a_user_id_of_the_longest_kind_is_taken() -> None:
+    assert TurnContext(user_id="u" * 200, summariser="small").summariser == "small"
 
 
 def test_coalesced_deltas_lose_nothing(stage: Stage, fake_provider: Start) -> None:

@@ -13,18 +13,19 @@ from langgraph.types import Command
 
 from tests.turns.scripted import Start, asks, call, calls, says, script
 from tests.turns.stage import Stage
-from turnflow.graph.logs import TURN_LOGGER, JsonLines, logging_to
+from turnflow.graph.logs import MAX_BEGUN, TURN_LOGGER, JsonLines, log_event, logging_to
 
 COMMON = {"time", "level", "logger", "event", "session_id", "turn_id", "round"}
 FIELDS: dict[str, set[str]] = {
     "turn.started": set(),
+    "model.replied": {"usage", "duration_s"},
     "decision": {"decision", "usage"},
     "tool.started": {"tool", "call_id"},
     "tool.result": {"tool", "call_id", "status", "duration_s"},
     "paused": {"status", "call_ids"},
     "resumed": {"call_ids"},
     "nudge": {"key"},
-    "turn.ended": {"status", "stop_reason", "rounds", "tool_calls", "usage", "degradations"},
+    "turn.ended": {"status", "stop_reason", "rounds", "tool_calls", "usage", "degradations", "duration_s"},
 }
 
 
@@ -50,16 +51,22 @@ def test_the_lines_of_a_turn_with_a_tool(stage: Stage, fake_provider: Start, log
     told = lines(log)
     assert [(line["event"], line["round"]) for line in told] == [
         ("turn.started", 0),
+        ("model.replied", 1),
         ("decision", 1),
         ("tool.started", 1),
         ("tool.result", 1),
+        ("model.replied", 2),
         ("decision", 2),
         ("turn.ended", 2),
     ]
     assert [line["decision"]["kind"] for line in told if line["event"] == "decision"] == ["tool", "terminal"]
-    assert told[3]["tool"] == "echo"
-    assert told[3]["call_id"] == "c1"
-    assert told[3]["status"] == "ok"
+    assert told[4]["tool"] == "echo"
+    assert told[4]["call_id"] == "c1"
+    assert told[4]["status"] == "ok"
+    replies = [line for line in told if line["event"] == "model.replied"]
+    assert [line["usage"]["requests"] for line in replies] == [1, 1]
+    assert sum(line["usage"]["input"] for line in replies) == told[-1]["usage"]["input"] > 0
+    assert 0 < sum(line["duration_s"] for line in replies) < told[-1]["duration_s"] < 60
     assert told[-1]["status"] == "finished"
     assert told[-1]["usage"]["requests"] == 2
     assert {line["session_id"] for line in told} == {"t"}
@@ -75,16 +82,41 @@ def test_a_pause_and_its_answer(stage: Stage, fake_provider: Start, log: io.Stri
     events = [line["event"] for line in told]
     assert events == [
         "turn.started",
+        "model.replied",
         "decision",
         "paused",
         "resumed",
         "tool.result",
+        "model.replied",
         "decision",
         "turn.ended",
     ]
-    assert told[2]["status"] == "question"
-    assert told[2]["call_ids"] == told[3]["call_ids"] == ["c1"]
+    assert told[3]["status"] == "question"
+    assert told[3]["call_ids"] == told[4]["call_ids"] == ["c1"]
     assert "blue" not in log.getvalue()
+
+
+def event(kind: str, turn: str, time: float, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, "session_id": "s", "turn_id": turn, "round": 1, "time": time, **fields}
+
+
+def test_a_failed_request_says_how_long_it_took_and_not_why_in_words(log: io.StringIO) -> None:
+    error = {"type": "APIError", "message": "you said hush", "status_code": 500}
+    log_event(event("model.replied", "t1", 1.0, usage={"requests": 1}, duration=2.5, error=error))
+    (line,) = [json.loads(text) for text in log.getvalue().splitlines()]
+    assert line["duration_s"] == 2.5
+    assert line["error"] == {"type": "APIError", "status_code": 500}
+
+
+def test_a_turn_whose_start_was_not_logged_here_has_no_duration(log: io.StringIO) -> None:
+    outcome = {"status": "finished"}
+    log_event(event("turn.started", "here", 100.0))
+    for number in range(MAX_BEGUN):
+        log_event(event("turn.started", f"t{number}", 100.0))
+    for turn in ("here", "elsewhere", "t0", f"t{MAX_BEGUN - 1}"):
+        log_event(event("turn.ended", turn, 103.5, outcome=outcome))
+    ended = [json.loads(text) for text in log.getvalue().splitlines()[-4:]]
+    assert [line.get("duration_s") for line in ended] == [None, None, 3.5, 3.5]
 
 
 def test_arguments_only_where_they_are_wanted(stage: Stage, fake_provider: Start) -> None:

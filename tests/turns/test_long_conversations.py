@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 
 from tests.turns.spoken import Spoken, question_of, texts
 from tests.turns.stage import Stage
-from turnflow import build_turn_graph, pinned
+from turnflow import SummaryMemory, build_turn_graph, pinned
 from turnflow.graph.archive import ArchivedTurn, scope_of
 from turnflow.nodes.assemble_context import explain
 
@@ -198,8 +198,116 @@ def test_the_manifest_explains_every_message(stage: Stage) -> None:
         manifest = played.of("context.assembled")[-1]["manifest"]
         before = [m for m in played.messages if m.id != played.messages[-1].id]
         reasons = dict(explain(manifest, before))
-        assert set(reasons) >= {m.id for m in before if isinstance(m, HumanMessage)}
+        assert set(reasons) == {m.id for m in before}
         assert reasons[f"m{number}"] == "current"
+
+
+def edit(stage: Stage, graph: Any, *messages: Any) -> None:
+    if stage.mode == "sync":
+        graph.update_state(THREAD, {"messages": list(messages)})
+    else:
+        stage.run(graph.aupdate_state(THREAD, {"messages": list(messages)}))
+
+
+def said_on_the_line(stage: Stage, graph: Any) -> list[str]:
+    return [message.text for turn in archived(stage, graph) for message in turn["messages"]]
+
+
+@pytest.mark.parametrize("removed", [("u3", "turn-u3-1"), ("u3",), ("turn-u3-1",)], ids=len)
+def test_the_last_turn_can_be_taken_back(stage: Stage, removed: tuple[str, ...]) -> None:
+    model = speaker()
+    graph = build(stage, model)
+    talk(stage, graph, 4)
+    edit(stage, graph, *(RemoveMessage(id=each) for each in removed))
+    stage.play(graph, {"messages": [HumanMessage("Question 3 again.", id="v3")]})
+    shown = texts(model.requests[-1])
+    assert "Question 0." in shown
+    assert "Question 2." in shown
+    assert ("You said: Question 3." in shown) == ("turn-u3-1" not in removed)
+    kept = human_ids(stage.state(graph, THREAD)["messages"])
+    assert kept == ["u0", "u1", "u2", *([] if "u3" in removed else ["u3"]), "v3"]
+    if is_archived(stage):
+        assert [turn["input_id"] for turn in archived(stage, graph)] == kept
+        assert ("Question 3." in said_on_the_line(stage, graph)) == ("u3" not in removed)
+    talk(stage, graph, 12, first=4)
+    stage.play(graph, "What was Question 3 about?")
+    if "u3" in removed:
+        assert "User: Question 3.\n" not in question_of(model.requests[-1])
+
+
+def test_what_was_edited_is_archived_as_it_is_now(stage: Stage) -> None:
+    model = speaker()
+    graph = build(stage, model)
+    talk(stage, graph, 4)
+    edit(stage, graph, HumanMessage("I live in Rome.", id="u1"))
+    talk(stage, graph, 2, first=4)
+    assert "I live in Rome." in texts(model.requests[-1])
+    if is_archived(stage):
+        turns = archived(stage, graph)
+        assert [turn["input_id"] for turn in turns] == [f"u{number}" for number in range(6)]
+        assert [turn["position"] for turn in turns] == list(range(6))
+        assert "I live in Rome." in said_on_the_line(stage, graph)
+        assert "Question 1." not in said_on_the_line(stage, graph)
+    talk(stage, graph, 12, first=6)
+    stage.play(graph, "Where do I live, Rome or Question 1?")
+    assert "I live in Rome." in question_of(model.requests[-1])
+    assert "User: Question 1." not in question_of(model.requests[-1])
+
+
+@pytest.mark.parametrize("failing", ["start", "end"])
+def test_an_archive_that_fails_once_loses_nothing(stage: Stage, failing: str) -> None:
+    if not is_archived(stage):
+        pytest.skip("needs the archive")
+    graph = build(stage, speaker())
+    given = [
+        message
+        for number in range(15)
+        for message in (HumanMessage(f"Old {number}.", id=f"o{number}"), AIMessage("Yes.", id=f"a{number}"))
+    ]
+    if failing == "end":
+        talk(stage, graph, 1, first=100)
+    put = stage.saver.put_turn
+    left = [1]
+
+    def put_turn(*args: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise OSError("the disk is full")
+        put(*args)
+
+    stage.saver.put_turn = put_turn
+    first = [*given, HumanMessage("Now.", id="u0")] if failing == "start" else [HumanMessage("Now.", id="u0")]
+    stage.play(graph, {"messages": first})
+    expected = [f"o{number}" for number in range(15)] if failing == "start" else ["u100"]
+    assert human_ids(stage.state(graph, THREAD)["messages"]) == [*expected, "u0"]
+    talk(stage, graph, 1, first=1)
+    turns = archived(stage, graph)
+    assert [turn["input_id"] for turn in turns] == [*expected, "u0", "u1"]
+    assert [turn["position"] for turn in turns] == list(range(len(turns)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "memory"),
+    [
+        ({"state_turns": 1}, "hybrid"),
+        ({"state_turns": 3}, "summary"),
+        ({}, SummaryMemory(summary_after=60)),
+    ],
+    ids=["one", "three", "sixty"],
+)
+def test_a_summary_comes_whatever_stays_in_the_state(
+    stage: Stage, settings: dict[str, Any], memory: Any
+) -> None:
+    model = speaker()
+    graph = build(stage, model, settings=settings, memory=memory)
+    shown: set[int] = set()
+    for number in range(70):
+        talk(stage, graph, 1, first=number)
+        request = texts(model.requests[-1])
+        anchor = (stage.state(graph, THREAD).get("summary") or {}).get("anchor") or {"position": -1}
+        shown = {each for each in range(number) if f"Question {each}." in request}
+        assert shown >= set(range(anchor["position"] + 1, number))
+    assert [request for request in model.requests if sums_up(request)]
 
 
 def test_messages_can_be_removed_by_an_edit(stage: Stage) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -122,3 +125,18 @@ def test_a_reader_that_leaves_early_is_no_error(home: Path, fake_provider: Start
         process.stdout.read(10)
         process.stdout.close()
         assert process.stderr.read() == ""
+
+
+READING = [["threads"], ["history", "t"], ["record", "t"], ["replay", "t"], ["gc"], ["grants", "t"]]
+
+
+@pytest.mark.parametrize("command", [*READING, ["run", "hi", "--last"]], ids=" ".join)
+def test_another_programs_database_gets_no_tables(db: Path, command: list[str]) -> None:
+    with closing(sqlite3.connect(db)) as connection, connection:
+        connection.execute("CREATE TABLE orders (x)")
+        connection.execute("INSERT INTO orders VALUES (1)")
+    before = hashlib.sha256(db.read_bytes()).hexdigest()
+    code, out, complaint = turnflow(*command, "--db", str(db))
+    assert (code, out, complaint) == (2, "", f"turnflow: {db} keeps no threads of turnflow\n")
+    assert hashlib.sha256(db.read_bytes()).hexdigest() == before
+    assert [file.name for file in db.parent.glob(f"{db.name}*")] == [db.name]

@@ -84,3 +84,41 @@ def test_tags_are_read_from_the_command_line() -> None:
     for wrong in ("team", "=north", " =x"):
         with pytest.raises(ValueError, match="write name=value"):
             parse_tags([wrong])
+
+
+def shown_of(saver: TurnSaver) -> str:
+    out = io.StringIO()
+    print_threads(Console(file=out, highlight=False), list_threads(saver, 5))
+    return out.getvalue()
+
+
+def spoil(saver: TurnSaver, meta: dict[str, Any]) -> None:
+    """Write metadata into the thread `t` as a program without checks would."""
+    config: Any = {"configurable": {"thread_id": "t"}}
+    reading_graph(saver).update_state(config, {"session": {"meta": meta}}, as_node="finalize")
+
+
+def test_a_user_that_is_no_text_hides_no_thread(saver: TurnSaver) -> None:
+    say(saver, "t", "hello")
+    spoil(saver, {"user": 5, "tags": {"n": 7}})
+    say(saver, "other", "hi")
+    first, second = shown_of(saver).splitlines()
+    assert first.startswith("other  ")
+    assert second.startswith("t  ")
+    assert "  5  since " in second
+    assert "[n=7]" in second
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\u2028", "\x0b", "\x85"])
+def test_tags_and_users_forge_no_row(saver: TurnSaver, line_break: str) -> None:
+    say(saver, "t", "hello")
+    forged = f"x{line_break}forged  2026-01-01"
+    spoil(saver, {"user": forged, "tags": {forged: forged}})
+    (line,) = shown_of(saver).splitlines()
+    assert "[x forged 2026-01-01=x forged 2026-01-01]" in line
+
+
+def test_a_tag_drives_no_terminal_and_takes_no_page(saver: TurnSaver) -> None:
+    say(saver, "t", "hello")
+    spoil(saver, {"tags": {"a\x1b[2J": "v" * 200}})
+    assert f"[a[2J={'v' * 59}…]" in shown_of(saver)

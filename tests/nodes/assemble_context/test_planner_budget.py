@@ -14,7 +14,7 @@ from turnflow.graph.protocol import LABELS, JsonProtocol
 from turnflow.graph.reply_form import ReplyForm
 from turnflow.graph.result_shelf import result_handle
 from turnflow.graph.turns import pinned
-from turnflow.nodes.assemble_context.budget import budget_of
+from turnflow.graph.budget import budget_of
 from turnflow.nodes.assemble_context.extras import cut_off
 from turnflow.nodes.assemble_context.manifest import Manifest, explain, is_shown
 

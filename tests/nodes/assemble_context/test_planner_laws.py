@@ -21,7 +21,7 @@ from turnflow.graph.content import iter_text
 from turnflow.graph.tokens import EstimatedCounter
 from turnflow.nodes.assemble_context import planner as planner_module
 from turnflow.nodes.assemble_context import style as style_module
-from turnflow.nodes.assemble_context.budget import budget_of
+from turnflow.graph.budget import budget_of
 from turnflow.nodes.assemble_context.manifest import Manifest, explain, is_shown
 from turnflow.nodes.assemble_context.projection import project
 from turnflow.nodes.assemble_context.written import written

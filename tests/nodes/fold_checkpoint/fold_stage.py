@@ -100,6 +100,8 @@ class FoldStage:
     settings: TurnSettings = field(default_factory=lambda: TurnSettings(context_window=8192))
     memory: AMemory = field(default_factory=AMemory)
     cancel: CancelToken | None = None
+    remembers: bool = True
+    make_model: Callable[..., Any] = lambda *_: None
 
     def run(self, state: dict[str, Any]) -> Folded:
         return drive(self._body(state)) if self.mode == "sync" else asyncio.run(self.arun(state))
@@ -124,7 +126,7 @@ class FoldStage:
 
     def _body(self, state: dict[str, Any]) -> Body[Folded]:
         resources = TurnResources(
-            make_model=lambda *_: None,  # type: ignore[arg-type]
+            make_model=self.make_model,
             registries=Registries(lambda _: []),
             model=ScriptedSummariser(),
             settings=self.settings,
@@ -135,7 +137,8 @@ class FoldStage:
         object.__setattr__(resources, "counter_in", lambda turn: Quarter())
         events: list[dict[str, Any]] = []
         runtime: Any = SimpleNamespace(stream_writer=events.append, store=None)
-        run = NodeRun(resources, {"configurable": {"thread_id": "t"}}, runtime)
+        saver = {"__pregel_checkpointer": self.remembers}
+        run = NodeRun(resources, {"configurable": {"thread_id": "t", **saver}}, runtime)
         update = yield from fold_checkpoint(state, run)  # type: ignore[arg-type]
         return Folded(update, events)
 

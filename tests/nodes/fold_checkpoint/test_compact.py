@@ -399,3 +399,17 @@ def test_without_compaction_an_overflow_only_teaches(mode: Mode) -> None:
     folded = stage.run(overflowed(ten_turns(), 6000))
     assert folded.update["turn"]["learned"]["window"] == 5100
     assert not stage.summariser.requests
+
+
+def test_a_summariser_that_cannot_be_made_is_a_failed_summary(mode: Mode) -> None:
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("no key for the summariser")
+
+    stage = stage_of(mode, "never asked")
+    stage.summariser = "small"  # type: ignore[assignment]
+    stage.make_model = refuse
+    folded = stage.run(a_state(ten_turns(), WINDOW))
+    assert (folded.event["failed"], folded.event["why"]) == (True, "error")
+    assert folded.event["error"] == "RuntimeError: no key for the summariser"
+    assert folded.update["summary"]["failures"] == 1
+    assert folded.update["turn"]["usage"]["requests"] == 0

@@ -66,7 +66,7 @@ def test_it_goes_on_while_it_shrinks_and_six_times_at_most() -> None:
     turn: dict[str, Any] = {"error": {"type": "BadRequestError"}}
     window, failed, times = 128_000, 100_000, 0
     while times < 20:
-        after = after_overflow(turn, failed=failed, error="too long", before=window, model="m")
+        after = after_overflow(turn, failed=failed, error="too long", before=window, requested=None, model="m")
         if after is None:
             break
         turn, times = after, times + 1
@@ -79,17 +79,17 @@ def test_it_goes_on_while_it_shrinks_and_six_times_at_most() -> None:
 
 
 def test_it_ends_where_nothing_shrinks() -> None:
-    first = after_overflow({}, failed=300, error="", before=8192, model="m")
+    first = after_overflow({}, failed=300, error="", before=8192, requested=None, model="m")
     assert first is not None
     assert first["learned"]["window"] == LEAST_WINDOW
-    assert after_overflow(first, failed=300, error="", before=LEAST_WINDOW, model="m") is None
-    assert after_overflow(first, failed=290, error="", before=LEAST_WINDOW, model="m") is not None
+    assert after_overflow(first, failed=300, error="", before=LEAST_WINDOW, requested=None, model="m") is None
+    assert after_overflow(first, failed=290, error="", before=LEAST_WINDOW, requested=None, model="m") is not None
 
 
 def test_what_another_model_taught_is_not_kept() -> None:
     turn = {"learned": {"model": "a", "factor": 1.5, "window": 4000}}
-    same = after_overflow(turn, failed=1000, error="", before=4000, model="a")
-    other = after_overflow(turn, failed=1000, error="", before=4000, model="b")
+    same = after_overflow(turn, failed=1000, error="", before=4000, requested=None, model="a")
+    other = after_overflow(turn, failed=1000, error="", before=4000, requested=None, model="b")
     assert same is not None
     assert other is not None
     assert same["learned"] == {"model": "a", "factor": 1.5, "window": 850}

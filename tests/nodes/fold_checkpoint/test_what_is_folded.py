@@ -11,11 +11,13 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from tests.nodes.fold_checkpoint.fold_stage import AMemory, Quarter, a_round, a_state, a_turn, ten_turns
 from turnflow import TurnSettings
+from turnflow.graph.fold_room import AT_ONCE, FoldRoom, fold_room
 from turnflow.graph.folding import (
     RoundRange,
     TurnRange,
     failed,
     find_foldable,
+    fold_wanted,
     foldable_rounds,
     foldable_turns,
     left_turns,
@@ -24,7 +26,6 @@ from turnflow.graph.folding import (
     rounds_of,
     succeeded,
     tried,
-    wants_fold,
 )
 from turnflow.graph.turns import pinned
 
@@ -34,7 +35,12 @@ COUNTER = Quarter()
 FULL = {"fill": 0.9, "fits": True, "window": 8192}
 ROOMY = {"fill": 0.5, "fits": True, "window": 8192}
 
+SMALL = FoldRoom(free=256, tail=0)
+
 lengths = st.integers(0, 4000)
+rooms = st.integers(0, 16_000).flatmap(
+    lambda free: st.builds(FoldRoom, st.just(free), st.integers(0, free // 2))
+)
 
 
 @st.composite
@@ -70,7 +76,7 @@ def own_rounds(draw: st.DrawFn) -> list[AnyMessage]:
 def test_whole_turns_are_folded_oldest_first_and_the_tail_stays(
     messages: list[AnyMessage], anchor: int, protected: int, recent: int, data: st.DataObject
 ) -> None:
-    window, with_left = data.draw(st.integers(256, 20_000)), data.draw(st.booleans())
+    room, with_left = data.draw(rooms), data.draw(st.booleans())
     turns = placed_turns(messages, a_state(messages, {})["turn"])
     found = foldable_turns(
         turns,
@@ -78,7 +84,7 @@ def test_whole_turns_are_folded_oldest_first_and_the_tail_stays(
         protected=protected,
         recent=recent,
         with_left=with_left,
-        window=window,
+        room=room,
         counter=COUNTER,
     )
     if found is None:
@@ -87,23 +93,26 @@ def test_whole_turns_are_folded_oldest_first_and_the_tail_stays(
     assert positions == list(range(positions[0], found.last + 1))
     assert positions[0] > anchor
     assert found.first <= positions[0]
-    # At least two turns stay, those that are protected, and never more than a quarter of the window beyond.
+    # At least two turns stay, those that are protected, and never more than the room's tail beyond.
     kept = [turn for turn in turns if turn.position > found.last]
     assert len(kept) >= max(2, protected)
     kept_tokens = sum(COUNTER.message(m) for turn in kept for m in turn.messages)
-    assert kept_tokens <= window // 4 or len(kept) == max(2, protected)
+    assert kept_tokens <= room.tail or len(kept) == max(2, protected)
+    # One at a time would cost a request each; only a large first one does not wait.
+    saved = sum(COUNTER.message(m) for turn in found.turns for m in turn.messages)
+    assert len(positions) >= AT_ONCE or (anchor < 0 and saved >= room.free // 2)
     # What is summed up begins right behind the last summary, or with the first turn that is shown.
     assert found.first in {anchor + 1, positions[0]}
 
 
 @FUZZ
-@given(own_rounds(), st.integers(256, 20_000), st.data())
+@given(own_rounds(), rooms, st.data())
 def test_closed_rounds_are_folded_and_what_must_stay_stays(
-    own: list[AnyMessage], window: int, data: st.DataObject
+    own: list[AnyMessage], room: FoldRoom, data: st.DataObject
 ) -> None:
     before = data.draw(st.integers(0, 6))
     ids = [m.id for group in rounds_of(own)[:before] for m in group if m.id and not _stays(group)]
-    found = foldable_rounds(own, ids, window=window, counter=COUNTER)
+    found = foldable_rounds(own, ids, room=room, counter=COUNTER)
     if found is None:
         return
     hidden = set(found.message_ids)
@@ -125,17 +134,17 @@ def _stays(group: list[AnyMessage]) -> bool:
 
 
 @FUZZ
-@given(own_rounds(), st.integers(256, 20_000))
-def test_what_was_folded_is_not_folded_again(own: list[AnyMessage], window: int) -> None:
-    found = foldable_rounds(own, (), window=window, counter=COUNTER)
+@given(own_rounds(), rooms)
+def test_what_was_folded_is_not_folded_again(own: list[AnyMessage], room: FoldRoom) -> None:
+    found = foldable_rounds(own, (), room=room, counter=COUNTER)
     if found:
-        assert foldable_rounds(own, found.message_ids, window=window, counter=COUNTER) is None
+        assert foldable_rounds(own, found.message_ids, room=room, counter=COUNTER) is None
 
 
 def test_a_round_whose_calls_are_open_is_not_folded() -> None:
     open_round = [AIMessage(content="", tool_calls=[{"name": "read", "args": {}, "id": "x"}], id="open")]
     own = [*a_round(0), *open_round, *a_round(1), *a_round(2)]
-    found = foldable_rounds(own, (), window=256, counter=COUNTER)
+    found = foldable_rounds(own, (), room=SMALL, counter=COUNTER)
     assert found is not None
     assert found.message_ids == ("r0", "t0", "r1", "t1")
 
@@ -147,7 +156,9 @@ def test_older_turns_go_first_and_then_rounds() -> None:
         "settings": TurnSettings(),
         "memory": AMemory(),
         "window": 8192,
+        "manifest": {},
         "counter": COUNTER,
+        "remembers": True,
     }
     turns = find_foldable(state, **options)
     assert isinstance(turns, TurnRange)
@@ -177,11 +188,11 @@ def test_exactly_what_left_the_memory_waits_for_a_summary() -> None:
 def test_a_full_request_wants_a_fold_where_there_is_something_to_fold() -> None:
     state, small = a_state(ten_turns(), {}), a_state(a_turn(0), {})
     settings_, memory = TurnSettings(), AMemory()
-    assert wants_fold(FULL, state, settings_, memory, COUNTER) == "window"
-    assert wants_fold(ROOMY, state, settings_, memory, COUNTER) == ""
-    assert wants_fold({**ROOMY, "fits": False}, state, settings_, memory, COUNTER) == "window"
-    assert wants_fold(FULL, small, settings_, memory, COUNTER) == ""
-    assert wants_fold(FULL, state, TurnSettings(fold_at=None), memory, COUNTER) == ""
+    assert fold_wanted(FULL, state, settings_, memory, COUNTER, remembers=True) == "window"
+    assert fold_wanted(ROOMY, state, settings_, memory, COUNTER, remembers=True) == ""
+    assert fold_wanted({**ROOMY, "fits": False}, state, settings_, memory, COUNTER, remembers=True) == "window"
+    assert fold_wanted(FULL, small, settings_, memory, COUNTER, remembers=True) == ""
+    assert fold_wanted(FULL, state, TurnSettings(fold_at=None), memory, COUNTER, remembers=True) == ""
 
 
 def test_what_left_the_memory_is_summed_up_past_its_threshold() -> None:
@@ -189,7 +200,7 @@ def test_what_left_the_memory_is_summed_up_past_its_threshold() -> None:
     for pending, after, wanted in ((20, 20, ""), (21, 20, "memory"), (500, None, "")):
         state["gathered"] = {"pending": pending}
         memory = AMemory(recent_turns=5, summary_after=after)
-        assert wants_fold(ROOMY, state, TurnSettings(), memory, COUNTER) == wanted
+        assert fold_wanted(ROOMY, state, TurnSettings(), memory, COUNTER, remembers=True) == wanted
 
 
 def test_a_memory_is_not_summed_up_turn_by_turn() -> None:
@@ -198,7 +209,7 @@ def test_a_memory_is_not_summed_up_turn_by_turn() -> None:
     position = state["turn"]["position"]
     for recent, wanted in ((4, "memory"), (position - 1, ""), (position, ""), (0, "memory")):
         memory = AMemory(recent_turns=recent, summary_after=2)
-        assert wants_fold(ROOMY, state, TurnSettings(), memory, COUNTER) == wanted
+        assert fold_wanted(ROOMY, state, TurnSettings(), memory, COUNTER, remembers=True) == wanted
 
 
 def test_a_failure_cools_down_for_ever_more_turns_up_to_eight() -> None:
@@ -229,3 +240,46 @@ def test_a_long_conversation_is_placed_in_no_time() -> None:
     found = left_turns(placed_turns(messages, {"input_id": "u999", "position": 999}), anchor=-1, recent=10)
     assert found is not None
     assert (found.first, found.last, len(found.turns)) == (0, 988, 989)
+
+
+def test_what_stays_is_half_of_what_there_is_when_folding_begins() -> None:
+    """8,000 without 256 of margin and 2,000 for the reply are 5,744; 0.85 of that are 4,882."""
+    segments = {"tools": 2000, "system": 300, "directives": 82, "contributions": 50}
+    given = [{"tokens": 50}, {"tokens": 200}]  # the second stands in the system prompt, and gives way
+    manifest = {"segments": segments, "contributions": given}
+    room = fold_room(manifest, window=8000, requested=None, fold_at=0.85)
+    assert room == FoldRoom(free=5744 - 2182, tail=(4882 - 2182) // 2)
+    assert fold_room({}, window=8000, requested=4000, fold_at=None) == FoldRoom(free=3744, tail=1872)
+    # Where prompt and tools alone are too much, nothing stays that need not.
+    large = {"segments": {"tools": 6000}}
+    assert fold_room(large, window=8000, requested=None, fold_at=0.85) == FoldRoom(free=0, tail=0)
+
+
+def test_a_summary_saves_a_tenth_of_the_room_and_stands_for_some_turns_at_once() -> None:
+    room = FoldRoom(free=4000, tail=1000)
+    for tokens, count, is_first, worth in (
+        (400, 5, False, True),
+        (399, 5, False, False),
+        (3999, 4, False, False),
+        (2000, 1, True, True),
+        (1999, 4, True, False),
+    ):
+        assert room.is_worth(tokens, count, is_first=is_first) == worth
+
+
+def test_where_the_next_turn_does_not_find_it_only_rounds_are_summed_up() -> None:
+    settings_, memory = TurnSettings(), AMemory()
+    state = a_state(ten_turns(), {})
+    assert fold_wanted(FULL, state, settings_, memory, COUNTER, remembers=True) == "window"
+    assert fold_wanted(FULL, state, settings_, memory, COUNTER, remembers=False) == ""
+    state = a_state([*ten_turns(), *(m for n in range(8) for m in a_round(n))], {})
+    found = find_foldable(
+        state,
+        settings=settings_,
+        memory=memory,
+        window=8192,
+        manifest={},
+        counter=COUNTER,
+        remembers=False,
+    )
+    assert isinstance(found, RoundRange)

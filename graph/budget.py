@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 MAX_MARGIN = 256
@@ -65,6 +66,20 @@ def budget_of(window: int | None, requested: int | None, tools: int) -> Budget:
         return Budget(window, usable, None, min(LEAST_OUTPUT, window // 4), tools)
     most = max(1, min(most, window // 2))
     return Budget(window, usable, most, min(LEAST_OUTPUT, most), tools)
+
+
+def window_for(taken: int, requested: int | None) -> int:
+    """The smallest window in which a request of so many tokens, tools included, has room.
+
+    Args:
+        taken: Tokens of the request.
+        requested: Output that is asked for, as for `budget_of`.
+    """
+
+    def room(window: int) -> int:
+        return budget_of(window, requested, 0).room or 0
+
+    return bisect_left(range(2 * (taken + MAX_MARGIN) + 4), taken, key=room)
 
 
 def _margin(window: int) -> int:
