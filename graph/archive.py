@@ -32,7 +32,7 @@ class TurnInfo(TypedDict):
     status: str
     """The outcome's status, `abandoned`, or `given` for a turn that came with the input."""
     time: float
-    """When it ended, in seconds since the epoch; when it was archived, for one that was given or abandoned."""
+    """When it ended, in seconds since the epoch; when it was archived, for one given or abandoned."""
     message_count: int
     """User messages and replies without calls: what a reader of the conversation sees."""
 

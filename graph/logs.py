@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from turnflow.graph.redaction import Pattern, as_patterns, redact
 from turnflow.graph.text import plain_json
@@ -147,7 +147,7 @@ class JsonLines(logging.Formatter):
         patterns: Regular expressions for what else is secret in a text.
 
     Raises:
-        ValueError: A pattern is no regular expression.
+        ValueError: A pattern is no regular expression, or matches the empty text.
     """
 
     def __init__(self, patterns: Iterable[Pattern] = ()) -> None:
@@ -181,20 +181,30 @@ def log_to(target: str | os.PathLike[str] | TextIO, *, patterns: Iterable[Patter
         The handler, for `logging.getLogger("turnflow.turn").removeHandler`.
 
     Raises:
-        OSError: The file cannot be written.
-        ValueError: A pattern is no regular expression.
+        OSError: The file cannot be written; the text names it.
+        ValueError: A pattern is no regular expression; or the target is neither a path nor a stream.
     """
     formatter = JsonLines(patterns)
-    handler: logging.Handler = (
-        logging.FileHandler(target, encoding="utf-8")
-        if isinstance(target, str | os.PathLike)
-        else logging.StreamHandler(target)
-    )
+    handler = _handler(target)
     handler.setFormatter(formatter)
     logger.addHandler(handler)
     if not logger.isEnabledFor(logging.INFO):
         logger.setLevel(logging.INFO)
     return handler
+
+
+def _handler(target: object) -> logging.Handler:
+    if not isinstance(target, str | os.PathLike):
+        if not callable(getattr(target, "write", None)):
+            raise ValueError(f"the target of a log is a path or a stream that takes text, not {target!r:.80}")
+        return logging.StreamHandler(cast("TextIO", target))
+    path = os.fspath(target)
+    if not path:
+        raise ValueError("the path of the log is empty; give the path of a file")
+    try:
+        return logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise OSError(f"the log {path} cannot be written: {error.strerror}") from error
 
 
 @contextmanager

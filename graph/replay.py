@@ -82,6 +82,10 @@ class Replayed:
     notes: tuple[str, ...] = ()
 
 
+class _NotOnRecordError(ValueError):
+    """Something that a replay needs is not on record."""
+
+
 def turns_on_record(facts: Iterable[Fact]) -> list[str]:
     """The ids of the turns of a record, in the order in which they began."""
     starts = (str(fact["turn_id"]) for fact in line_of(facts) if fact["type"] == "turn.started")
@@ -115,7 +119,9 @@ def replay_facts(facts: Sequence[Fact], turn_id: str) -> Replayed:
         before = _path(recorded.facts)
         cut, notes = recorded.compared(before)
         graph, model = _graph(recorded)
-    except (KeyError, TypeError, AttributeError, ValidationError) as error:
+    except _NotOnRecordError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"turn {turn_id!r} is damaged on record: {_damage(error)}") from error
     after = _path(_play(recorded, graph, model))
     if cut is None:
@@ -153,17 +159,17 @@ class _Recorded:
         ours = [i for i, fact in enumerate(facts) if fact["turn_id"] == turn_id and "graph" not in fact]
         first = next((i for i in ours if facts[i]["type"] == "turn.started"), None)
         if first is None:
-            raise ValueError(f"no turn {turn_id!r} is on record")
+            raise _NotOnRecordError(f"no turn {turn_id!r} is on record")
         start = facts[first]
         setups = [fact for fact in facts if fact["type"] == "setup" and fact["setup"] == start.get("setup")]
         taken = next((i for i in ours if facts[i]["type"] == "messages" and "after" in facts[i]), None)
         if not setups or taken is None:
-            raise ValueError(f"turn {turn_id!r} was recorded before turns could be played again")
+            raise _NotOnRecordError(f"turn {turn_id!r} was recorded before turns could be played again")
         state = rebuild(facts[: taken + 1])
         messages = state["messages"]
         at = next((i for i, message in enumerate(messages) if message.id == start["input_id"]), None)
         if at is None:
-            raise ValueError(f"the input of turn {turn_id!r} is not on record")
+            raise _NotOnRecordError(f"the input of turn {turn_id!r} is not on record")
         before = _in_state(messages[: at + 1], start.get("begins"))[:-1]
         own = [facts[i] for i in ours if i >= first]
         return cls(own, setups[-1], start, before, messages[at], state["session"], state["summary"])

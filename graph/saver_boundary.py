@@ -144,7 +144,7 @@ class Boundary:
         self._held: dict[str, list[Held]] = {}
         self._runs: dict[str, dict[str, _Run]] = {}
         self._early: dict[str, dict[str, set[str]]] = {}
-        """By thread and checkpoint, tasks that wrote before it came; `durability="async"` lets that happen."""
+        """By thread and checkpoint, tasks that wrote before it came, as `durability="async"` allows."""
         self._left_out: dict[str, None] = {}
         """Checkpoints that were left out last, the oldest first. Writes of their tasks may still arrive."""
 

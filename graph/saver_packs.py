@@ -182,14 +182,13 @@ def _unpacked(
 ) -> list[tuple[str, bytes]]:
     """Kind and bytes of each fact in a pack."""
     turn = b""
-    if kind == _COMPRESSED:
-        if key:
-            found = cursor.execute(_DICTIONARY, (thread_id, graph, key)).fetchone()
-            if found is None:
-                raise sqlite3.DataError(
-                    f"the record of thread {thread_id!r} needs turn {key!r}, which is not in the archive"
-                )
-            turn = unzipped(*found)[1]
+    if kind == _COMPRESSED and key:
+        found = cursor.execute(_DICTIONARY, (thread_id, graph, key)).fetchone()
+        if found is None:
+            raise sqlite3.DataError(
+                f"the record of thread {thread_id!r} needs turn {key!r}, which is not in the archive"
+            )
+        turn = unzipped(*found)[1]
     try:
         if kind == _COMPRESSED:
             data = _decompressed(data, turn)

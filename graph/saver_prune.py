@@ -95,6 +95,10 @@ class TurnPruner(SqliteSaver):
     full_turns: int
 
     def _set_kept(self, keep_turns: int | None, full_turns: int) -> None:
+        for name, given in (("keep_turns", keep_turns), ("full_turns", full_turns)):
+            is_number = isinstance(given, int) and not isinstance(given, bool)
+            if not is_number and (given is not None or name == "full_turns"):
+                raise ValueError(f"{name}={given!r:.80} is no number of turns; give 1 or more")
         if full_turns < 1 or (keep_turns is not None and keep_turns < 1):
             raise ValueError(f"keep_turns={keep_turns} and full_turns={full_turns}: each must be at least 1")
         self.keep_turns = keep_turns

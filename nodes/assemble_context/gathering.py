@@ -13,12 +13,12 @@ from turnflow.graph.archive_access import archive_of
 from turnflow.graph.archive_turns import count_visible
 from turnflow.graph.archiving import archived_here, run_scope, turns_before
 from turnflow.graph.content import iter_text
-from turnflow.graph.flow import Body, NodeRun
+from turnflow.graph.flow import Body, InThread, NodeRun
 from turnflow.graph.folding import placed_turns
 from turnflow.graph.langgraph_access import remembers
 from turnflow.graph.memory import Recalled, recent_turns, sums_up
 from turnflow.graph.past import Past
-from turnflow.graph.tokens import TokenCounter
+from turnflow.graph.tokens import TokenCounter, is_counter_loaded, load_counter
 from turnflow.nodes.assemble_context.contribute import bounded, contribute
 
 LEAST_MESSAGES = 2
@@ -36,6 +36,8 @@ def gather(state: Any, run: NodeRun) -> Body[dict[str, Any]]:
     """
     turn, known = state["turn"], state.get("gathered") or {}
     anchor = ((state.get("summary") or {}).get("anchor") or {}).get("position", -1)
+    if not is_counter_loaded(name := run.resources.model_name):
+        yield InThread(lambda: load_counter(name))
     is_known = known.get("turn_id") == turn["id"]
     if is_known and known["anchor"] == anchor:
         return known

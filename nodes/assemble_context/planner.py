@@ -10,6 +10,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from turnflow.graph.budget import Budget, budget_of
 from turnflow.graph.contributions import Contribution
 from turnflow.graph.folds import Anchor
 from turnflow.graph.memory import Recalled
@@ -17,7 +18,6 @@ from turnflow.graph.protocol import JsonProtocol, Protocol
 from turnflow.graph.reply_form import ReplyForm
 from turnflow.graph.tokens import EstimatedCounter, TokenCounter
 from turnflow.graph.tool_names import READ_RESULT
-from turnflow.graph.budget import Budget, budget_of
 from turnflow.nodes.assemble_context.cutting import Cutter, stub_of
 from turnflow.nodes.assemble_context.extras import Extras
 from turnflow.nodes.assemble_context.fences import CONTEXT_TEXTS, ContextTexts, summary_fence

@@ -35,6 +35,9 @@ from turnflow.nodes.call_llm.request import open_request
 _ASKED_AGAIN = frozenset({"tools_refused", "context_too_long"})
 """Ways to end early after which the same is asked once more, in another form."""
 
+_MORE = 1.25
+"""Where a request was taken that had no room in what was learned, so much of it is taken to fit."""
+
 PlanRequest = Callable[[Any, NodeRun], Body[dict[str, Any]]]
 
 
@@ -87,7 +90,8 @@ def _learned(
     if "window" in learned:
         limit = resources.settings.max_output_tokens
         requested = None if limit is None else limit * turn["output_factor"]
-        learned["window"] = max(learned["window"], window_for(tokens, requested))
+        if window_for(tokens, requested) > learned["window"]:
+            learned["window"] = window_for(int(tokens * _MORE), requested)
     if 0 < usage["input"] <= resources.window_in({}):
         learned["factor"] = calibrated(learned.get("factor", 1.0), tokens, usage["input"])
     return {"learned": learned}

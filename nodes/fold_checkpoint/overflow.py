@@ -84,9 +84,7 @@ def after_overflow(
     times = turn.get("overflows", 0) + 1
     known = turn.get("learned") or {}
     known = known if known.get("model") == model else {}
-    window = learned_window(
-        failed, error, before, requested=requested, accepted=known.get("accepted", 0)
-    )
+    window = learned_window(failed, error, before, requested=requested, accepted=known.get("accepted", 0))
     shrinks = window < before or failed < turn.get("overflow_tokens", failed + 1)
     if times > MOST_OVERFLOWS or not shrinks:
         return None

@@ -399,6 +399,14 @@ def test_a_record_whose_turn_somebody_removed_says_so(path: Path) -> None:
             facts_of(saver)
 
 
+def test_a_pack_that_was_cut_off_is_named_with_its_thread(path: Path) -> None:
+    with open_saver(path, full_turns=1) as saver:
+        talk(saver, 0, 2)
+        saver.conn.execute("UPDATE turnflow_packs SET value = substr(value, 1, 50)")
+        with pytest.raises(sqlite3.DataError, match="the record of thread 't' is damaged: "):
+            facts_of(saver)
+
+
 # Failures
 
 

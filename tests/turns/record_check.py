@@ -7,12 +7,16 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from turnflow.graph.history import full_history
 from turnflow.graph.record import read_record, rebuild
+from turnflow.graph.saver import TurnSaver
 from turnflow.graph.turns import last_turns, turn_spans
 
 
 def check_record(graph: Any, thread: str, values: dict[str, Any]) -> None:
-    """Compare what the record gives with the stored state of a thread.
+    """Compare what the record gives with the stored state of a thread, and with all that was said in it.
+
+    What an edit has changed is in the archive from the next turn on.
 
     Args:
         graph: The graph, with its saver.
@@ -26,6 +30,8 @@ def check_record(graph: Any, thread: str, values: dict[str, Any]) -> None:
     rebuilt = rebuild(facts)
     if not values.get("turn"):
         return  # the input was stored and no node ran yet
+    if isinstance(getattr(graph, "checkpointer", None), TurnSaver) and facts[-1]["type"] != "edited":
+        assert _said(rebuilt["messages"]) == _said(full_history(graph, thread))
     live = _said(values.get("messages", []))
     kept = {tuple(map(str, _said(turns))) for turns in _tails(rebuilt["messages"])}
     assert tuple(map(str, live)) in kept, (live, _said(rebuilt["messages"]))

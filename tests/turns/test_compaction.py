@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -133,6 +134,7 @@ def test_sixty_rounds_on_a_small_window_finish(stage: Stage, fake_provider: Star
         assert number == 0 or f"Page {number}. " in text_of(request)
     assert folds(played)
     assert all(event["reason"] == "window" for event in folds(played))
+    assert len(summariser.requests) <= PAGES // 5
     # One text stands for all that was folded, however often.
     last = text_of(provider.requests[-1])
     assert last.count("no lighthouse yet") == 1
@@ -336,3 +338,62 @@ def test_a_cancelled_summary_ends_the_turn(stage: Stage, fake_provider: Start) -
             break
     assert played.status == "cancelled"
     assert not played.of("folded")
+
+
+def test_a_summary_is_made_once_in_five_turns_at_most(stage: Stage, fake_provider: Start) -> None:
+    """Also where prompt and reserve leave little room, so that no fold brings the request far below."""
+    provider = fake_provider(script(for_ever(talks())))
+    summariser = ScriptedSummariser("They spoke of the boiler.")
+    graph = compacting(stage, provider, summariser, instructions="Keep an eye on the lamp. " * 200)
+    made = [len(folds(stage.play(graph, f"Question {number}?"))) for number in range(20)]
+    assert 2 <= sum(made) == len(summariser.requests) <= 4
+    assert min(b - a for a, b in pairwise(at for at, each in enumerate(made) if each)) >= 5
+
+
+def test_what_is_sent_again_is_little_shorter_than_what_was_refused(
+    stage: Stage, fake_provider: Start
+) -> None:
+    provider = fake_provider(script(says("Hello."), {"error": TOO_LONG}, for_ever(says("Fine."))))
+    graph = roomy(stage, provider, ScriptedSummariser("They spoke."))
+    stage.play(graph, "Hello.")
+    played = stage.play(graph, WORDS * 20)
+    assert played.status == "finished"
+    refused, again = (len(text_of(request)) for request in provider.requests[1:])
+    assert 0.8 * refused < again < 0.9 * refused
+
+
+def test_a_window_that_was_learned_stops_no_later_turn(stage: Stage, fake_provider: Start) -> None:
+    """What only a refusal says does not fit is sent all the same, and what was taken fits from then on."""
+    refusal = {"status": 400, "message": "maximum context length is 512 tokens", "code": None}
+    provider = fake_provider(script({"error": refusal}, for_ever(says("Fine."))))
+    graph = compacting(
+        stage, provider, ScriptedSummariser("They spoke."), instructions="Keep an eye on the lamp. " * 200
+    )
+    stage.play(graph, "Hello.")
+    sent = len(provider.requests)
+    for number in range(3):
+        played = stage.play(graph, f"Question {number}?")
+        assert (played.status, played.answer) == ("finished", "Fine.")
+        assert len(provider.requests) == sent + number + 1
+    manifest = played.of("context.assembled")[-1]["manifest"]
+    assert manifest["fits"]
+    assert 512 < manifest["window"] < 4096
+
+
+def test_a_wild_report_of_tokens_stops_no_later_turn(stage: Stage, fake_provider: Start) -> None:
+    """More than the window that the request was taken in; and one in it that makes all seem too long."""
+    for reported in (1450, 980):
+        usage = {"prompt_tokens": reported, "completion_tokens": 3, "total_tokens": reported + 3}
+        provider = fake_provider(
+            script({"reply": {"content": "Hello.", "usage": usage}}, for_ever(says("Fine.")))
+        )
+        graph = compacting(
+            stage,
+            provider,
+            ScriptedSummariser("They spoke."),
+            instructions="Keep an eye on the lamp. " * 40,
+            settings={"context_window": 1000},
+        )
+        for number in range(3):
+            played = stage.play(graph, f"Question {number}?", thread=f"t{reported}")
+            assert played.status == "finished"

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, RemoveMessage
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.types import Command
 
 from tests.turns.record_check import check_record
 from tests.turns.scripted import Start, asks, call, calls, says, script
 from tests.turns.stage import Stage
+from turnflow import build_turn_graph, open_saver, run_turn
 from turnflow.graph.record import read_record, rebuild
+from turnflow.nodes.assemble_context.memory.window import WindowMemory
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
+
+THREE: Any = {"state_turns": 3, "protected_turns": 1, "ask_user": False}
+"""Settings for a state of three turns."""
 
 
 def told(facts: list[dict[str, Any]], *types: str) -> list[dict[str, Any]]:
@@ -169,3 +177,117 @@ def test_a_failed_turn_is_on_record(stage: Stage, fake_provider: Start) -> None:
 def test_without_a_saver_there_is_no_record(bare_stage: Stage, fake_provider: Start) -> None:
     with pytest.raises(ValueError, match="checkpointer"):
         read_record(bare_stage.graph(fake_provider(script())), "t")
+
+
+# Long threads, of which the state has the last turns alone
+
+
+def long_graph(saver: Any, turns: int, *, begin: int = 0, durability: Any = "sync") -> Any:
+    """A graph whose state keeps three turns, after turns without tools: `q0` is answered by `r0`."""
+    model = Spoken()
+    graph = build_turn_graph(model, [], settings=THREE, memory=WindowMemory(3), checkpointer=saver)
+    for number in range(begin, begin + turns):
+        said = HumanMessage(f"q{number}", id=f"h{number}")
+        run_turn(graph, [said], thread_id="t", durability=durability)
+    return graph
+
+
+class Spoken(BaseChatModel):
+    """Answers `q7` with `r7`."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "spoken"
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        asked = next(str(m.content) for m in reversed(messages) if isinstance(m, HumanMessage))
+        reply = AIMessage(asked.replace("q", "r", 1), response_metadata={"finish_reason": "stop"})
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+def said_in(saver: Any) -> list[str]:
+    return [str(message.content) for message in rebuild(read_record(saver, "t"))["messages"]]
+
+
+def turns_said(*numbers: int) -> list[str]:
+    return [text for number in numbers for text in (f"q{number}", f"r{number}")]
+
+
+def test_an_edit_of_a_trimmed_state_leaves_older_turns_on_record() -> None:
+    with open_saver(":memory:", keep_turns=3, full_turns=1) as saver:
+        graph = long_graph(saver, 10)
+        messages = graph.get_state(CONFIG).values["messages"]
+        assert len(messages) == 6
+        graph.update_state(CONFIG, {"messages": [AIMessage("edited", id=messages[-1].id)]})
+        assert said_in(saver) == [*turns_said(*range(9)), "q9", "edited"]
+        graph.update_state(CONFIG, {"messages": [RemoveMessage(id=m.id) for m in messages[:2]]})
+        assert said_in(saver) == [*turns_said(*range(7), 8), "q9", "edited"]
+        long_graph(saver, 1, begin=10)
+        assert said_in(saver) == [*turns_said(*range(7), 8), "q9", "edited", "q10", "r10"]
+
+
+def test_an_input_that_edits_a_trimmed_state_leaves_older_turns_on_record() -> None:
+    with open_saver(":memory:") as saver:
+        graph = long_graph(saver, 10)
+        edited = [RemoveMessage(id="h7"), HumanMessage("q8, rather", id="h8"), HumanMessage("q10", id="h10")]
+        graph.invoke({"messages": edited}, CONFIG)
+        assert said_in(saver) == [*turns_said(*range(7)), "r7", "q8, rather", "r8", "q9", "r9", "q10", "r10"]
+
+
+def test_a_branch_of_a_trimmed_state_leaves_the_turns_before_it_on_record() -> None:
+    with open_saver(":memory:", keep_turns=8) as saver:
+        graph = long_graph(saver, 10)
+        ends = [past for past in graph.get_state_history(CONFIG) if not past.next]
+        past = next(past for past in ends if past.values["messages"][-1].content == "r6")
+        graph.invoke({"messages": [HumanMessage("q60")]}, past.config)
+        assert said_in(saver) == turns_said(*range(7), 60)
+
+
+def test_what_is_pinned_of_older_turns_stays_in_its_place_when_the_state_is_edited() -> None:
+    with open_saver(":memory:") as saver:
+        graph = build_turn_graph(Spoken(), [], settings=THREE, memory=WindowMemory(3), checkpointer=saver)
+        pinned = HumanMessage("q0", id="h0", additional_kwargs={"turnflow": {"pinned": True}})
+        run_turn(graph, [pinned], thread_id="t")
+        long_graph(saver, 8, begin=1)
+        messages = graph.get_state(CONFIG).values["messages"]
+        assert [message.content for message in messages] == ["q0", *turns_said(6, 7, 8)]
+        graph.update_state(CONFIG, {"messages": [AIMessage("edited", id=messages[-1].id)]})
+        assert said_in(saver) == [*turns_said(*range(8)), "q8", "edited"]
+
+
+def test_a_client_that_sends_everything_again_leaves_its_new_message_on_record_alone() -> None:
+    with open_saver(":memory:") as saver:
+        graph = long_graph(saver, 0)
+        sent: list[Any] = []
+        for number in range(10):
+            sent.append(HumanMessage(f"q{number}", id=f"h{number}"))
+            output = graph.invoke({"messages": sent}, CONFIG)
+            sent.append(output["messages"][-1])
+        facts = read_record(saver, "t")
+        last = [fact for fact in facts if fact["turn_id"] == facts[-1]["turn_id"]]
+        written = [message["content"] for fact in told(last, "messages") for message in fact["messages"]]
+        assert written == ["q9", "r9"]
+        assert said_in(saver) == turns_said(*range(10))
+
+
+def test_turns_without_facts_of_their_own_are_made_up_for_by_the_next() -> None:
+    with open_saver(":memory:") as saver:
+        long_graph(saver, 5)
+        long_graph(saver, 2, begin=5, durability="exit")
+        assert said_in(saver) == turns_said(*range(5))
+        long_graph(saver, 1, begin=7)
+        assert said_in(saver) == turns_said(*range(8))
+
+
+def test_a_clock_that_is_set_back_changes_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_saver(":memory:") as saver:
+        long_graph(saver, 2)
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now - 3600)
+        graph = long_graph(saver, 2, begin=2)
+        last = graph.get_state(CONFIG).values["messages"][-1]
+        graph.update_state(CONFIG, {"messages": [AIMessage("edited", id=last.id)]})
+        facts = read_record(saver, "t")
+        times = [fact["time"] for fact in facts]
+        assert times == sorted(times)
+        assert said_in(saver) == [*turns_said(*range(3)), "q3", "edited"]

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
 from tests.turns.scripted import Start, asks, call, calls, says, script
 from tests.turns.stage import Stage, echo
 from turnflow import CancelToken, TurnContext
 from turnflow.graph.record import read_record
-from turnflow.graph.replay import Replayed, replay, replay_facts, turns_on_record
+from turnflow.graph.replay import Replayed, _in_state, replay, replay_facts, turns_on_record
 
 
 def replayed(graph: Any, number: int = -1) -> Replayed:
@@ -132,6 +133,43 @@ def test_where_the_paths_part(
     assert found is not None
     assert (found.what, found.round) == (what, number)
     assert found.was != found.now
+
+
+def damaged(facts: list[Any], of_type: str, /, **fields: Any) -> list[Any]:
+    """The facts with other fields in those of a type; a field that is None is gone."""
+    changed = [{**fact, **fields} if fact["type"] == of_type else fact for fact in facts]
+    return [{name: value for name, value in fact.items() if value is not None} for fact in changed]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "said"),
+    [
+        ("setup", {"protocol": {"name": "weird"}}, "no protocol 'weird'"),
+        ("setup", {"settings": {"nonsense": 1}}, "TurnSettings: nonsense: "),
+        ("messages", {"messages": [{"type": "klingon"}]}, "klingon"),
+        ("messages", {"messages": []}, "the input of turn"),
+        ("decision", {"kind": None}, "a fact has no 'kind'"),
+    ],
+)
+def test_a_damaged_record_is_refused_in_one_line(
+    stage: Stage, fake_provider: Start, kind: str, fields: dict[str, Any], said: str
+) -> None:
+    graph = stage.graph(fake_provider(script(says("Hi."))))
+    stage.play(graph, "Hello.")
+    facts = read_record(graph, "t")
+    turn_id = turns_on_record(facts)[0]
+    with pytest.raises(ValueError, match=said) as raised:
+        replay_facts(damaged(facts, kind, **fields), turn_id)
+    assert turn_id in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_turn_is_played_with_what_the_state_had_of_the_ones_before() -> None:
+    before = [HumanMessage("a", id="a"), AIMessage("b", id="b"), HumanMessage("c", id="c")]
+    assert [message.id for message in _in_state(before, "c")] == ["c"]
+    pinned = HumanMessage("a", id="a", additional_kwargs={"turnflow": {"pinned": True}})
+    assert [message.id for message in _in_state([pinned, *before[1:]], "c")] == ["a", "c"]
+    assert _in_state(before, None) == before
 
 
 def test_a_turn_that_is_not_there(stage: Stage, fake_provider: Start) -> None:

@@ -143,3 +143,12 @@ def test_log_takes_a_line_per_step(home: Path, fake_provider: Start, monkeypatch
     code, _, said = turnflow("run", "Hello.", "--log", str(home / "no" / "turns.jsonl"))
     assert code == 2
     assert "No such file or directory" in said
+
+
+def test_a_log_that_cannot_be_written_is_one_line(home: Path) -> None:
+    missing = home / "nodir" / "x"
+    for path, complaint in (
+        (str(missing), f"turnflow: the log {missing} cannot be written: No such file or directory\n"),
+        ("", "turnflow: the log . cannot be written: Is a directory\n"),
+    ):
+        assert turnflow("run", "hi", "--log", path) == (2, "", complaint)

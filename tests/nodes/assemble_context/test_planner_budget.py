@@ -10,11 +10,11 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from tests.nodes.assemble_context.test_planner import check_strict
 from turnflow import PlanInput, plan_context
+from turnflow.graph.budget import budget_of
 from turnflow.graph.protocol import LABELS, JsonProtocol
 from turnflow.graph.reply_form import ReplyForm
 from turnflow.graph.result_shelf import result_handle
 from turnflow.graph.turns import pinned
-from turnflow.graph.budget import budget_of
 from turnflow.nodes.assemble_context.extras import cut_off
 from turnflow.nodes.assemble_context.manifest import Manifest, explain, is_shown
 

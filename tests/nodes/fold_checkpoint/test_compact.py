@@ -341,7 +341,8 @@ def test_a_summariser_that_keeps_failing_lets_the_memory_forget(mode: Mode) -> N
         assert folded.event["given_up"] == (failures == 3)
         assert summary["anchor"]["position"] == (5 if failures == 3 else 1)
         assert summary["anchor"]["text"] == "Old."
-    folded = stage_of(mode, "").run(a_state(ten_turns(), WINDOW, summary=summary))
+    longer = [*(m for n in range(16) for m in a_turn(n)), HumanMessage(content="now", id="now")]
+    folded = stage_of(mode, "").run(a_state(longer, WINDOW, summary=summary))
     assert folded.update["summary"]["anchor"]["position"] == 5
     assert not folded.event["given_up"]
 
@@ -370,10 +371,10 @@ def overflowed(
 def test_an_overflow_teaches_the_window_and_folds(mode: Mode) -> None:
     stage = stage_of(mode, "Words.")
     folded = stage.run(overflowed(ten_turns(), 6000))
-    assert folded.update["turn"]["learned"]["window"] == 5100
+    assert folded.update["turn"]["learned"]["window"] == 7141  # 5,100, margin and reply beside them
     assert folded.update["turn"]["overflows"] == 1
     assert folded.event["reason"] == "overflow"
-    assert folded.event["window"] == 5100
+    assert folded.event["window"] == 7141
     assert folded.update["summary"]["anchor"]["text"].startswith("Words.")
     assert folded.update["decision"] == compact.PLAN_AGAIN
 
@@ -397,7 +398,7 @@ def test_without_compaction_an_overflow_only_teaches(mode: Mode) -> None:
     stage = stage_of(mode)
     stage.settings = TurnSettings(context_window=8192, fold_at=None)
     folded = stage.run(overflowed(ten_turns(), 6000))
-    assert folded.update["turn"]["learned"]["window"] == 5100
+    assert folded.update["turn"]["learned"]["window"] == 7141  # 5,100, margin and reply beside them
     assert not stage.summariser.requests
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from tests.nodes.fold_checkpoint.fold_stage import AMemory, Quarter, a_round, a_state, a_turn, ten_turns
-from turnflow import TurnSettings
+from tests.nodes.fold_checkpoint.fold_stage import LONG, AMemory, Quarter, a_round, a_state, a_turn, ten_turns
+from turnflow import PlanInput, TurnSettings, plan_context
 from turnflow.graph.fold_room import AT_ONCE, FoldRoom, fold_room
 from turnflow.graph.folding import (
     RoundRange,
@@ -150,7 +151,7 @@ def test_a_round_whose_calls_are_open_is_not_folded() -> None:
 
 
 def test_older_turns_go_first_and_then_rounds() -> None:
-    messages = [*ten_turns(), *(m for n in range(8) for m in a_round(n))]
+    messages = [*ten_turns(), *(m for n in range(12) for m in a_round(n))]
     state = a_state(messages, {})
     options: Any = {
         "settings": TurnSettings(),
@@ -190,7 +191,9 @@ def test_a_full_request_wants_a_fold_where_there_is_something_to_fold() -> None:
     settings_, memory = TurnSettings(), AMemory()
     assert fold_wanted(FULL, state, settings_, memory, COUNTER, remembers=True) == "window"
     assert fold_wanted(ROOMY, state, settings_, memory, COUNTER, remembers=True) == ""
-    assert fold_wanted({**ROOMY, "fits": False}, state, settings_, memory, COUNTER, remembers=True) == "window"
+    assert (
+        fold_wanted({**ROOMY, "fits": False}, state, settings_, memory, COUNTER, remembers=True) == "window"
+    )
     assert fold_wanted(FULL, small, settings_, memory, COUNTER, remembers=True) == ""
     assert fold_wanted(FULL, state, TurnSettings(fold_at=None), memory, COUNTER, remembers=True) == ""
 
@@ -272,7 +275,7 @@ def test_where_the_next_turn_does_not_find_it_only_rounds_are_summed_up() -> Non
     state = a_state(ten_turns(), {})
     assert fold_wanted(FULL, state, settings_, memory, COUNTER, remembers=True) == "window"
     assert fold_wanted(FULL, state, settings_, memory, COUNTER, remembers=False) == ""
-    state = a_state([*ten_turns(), *(m for n in range(8) for m in a_round(n))], {})
+    state = a_state([*ten_turns(), *(m for n in range(12) for m in a_round(n))], {})
     found = find_foldable(
         state,
         settings=settings_,
@@ -283,3 +286,11 @@ def test_where_the_next_turn_does_not_find_it_only_rounds_are_summed_up() -> Non
         remembers=False,
     )
     assert isinstance(found, RoundRange)
+
+
+def test_what_gives_way_anyway_does_not_make_a_request_full() -> None:
+    plan = PlanInput(ten_turns(), window=8192, counter=COUNTER)
+    recalled: Any = [{"key": f"turn-{n}~x", "position": n, "time": 0.0, "text": LONG} for n in range(4)]
+    given: Any = [{"name": "a", "text": LONG, "place": "system", "budget": 900, "priority": 1}]
+    full = plan_context(replace(plan, recalled=recalled, contributions=given))[1]
+    assert full["fill"] == plan_context(plan)[1]["fill"] > 0
