@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.types import Command
 
 from tests.turns.scripted import Start, asks, call, calls, says, script
@@ -165,7 +165,7 @@ def test_a_damaged_record_is_refused_in_one_line(
 
 
 def test_a_turn_is_played_with_what_the_state_had_of_the_ones_before() -> None:
-    before = [HumanMessage("a", id="a"), AIMessage("b", id="b"), HumanMessage("c", id="c")]
+    before: list[AnyMessage] = [HumanMessage("a", id="a"), AIMessage("b", id="b"), HumanMessage("c", id="c")]
     assert [message.id for message in _in_state(before, "c")] == ["c"]
     pinned = HumanMessage("a", id="a", additional_kwargs={"turnflow": {"pinned": True}})
     assert [message.id for message in _in_state([pinned, *before[1:]], "c")] == ["a", "c"]
