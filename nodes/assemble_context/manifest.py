@@ -64,7 +64,8 @@ class Manifest(TypedDict):
     max_output: int | None
     """The limit of output tokens to send; None: send none."""
     fill: float
-    """What all that was to be shown takes, as a part of what is free for it; over 1, some is left out."""
+    """What all that was to be shown takes, recalled turns and contributions not counted, as a part of what is
+    free for it; over 1, some is left out."""
     tokens: int
     """What the request takes, tools included."""
     segments: dict[str, int]
