@@ -244,15 +244,17 @@ def test_facts_of_tasks_that_may_run_again_stay_rows(path: Path) -> None:
         assert paused.interrupts
         talk(saver, 0, 3)
         before = facts_of(saver)
-        kept = query(path, "SELECT task_id, idx, type, value FROM turnflow_record ORDER BY seq LIMIT 3")
-        (task_id, *_), *_ = kept
-        assert (task_id,) in query(path, "SELECT task_id FROM writes")
         done = next(fact for fact in before if fact["type"] == "tool.result")
         assert done["seq"] in loose(path)
+        rows = query(path, "SELECT task_id, idx, seq FROM turnflow_record ORDER BY idx")
+        task_id = next(task for task, _, seq in rows if seq == done["seq"])
+        assert (task_id,) in query(path, "SELECT task_id FROM writes")
+        by_seq = {fact["seq"]: fact for fact in before}
+        of_task = [by_seq[seq] for task, _, seq in rows if task == task_id]
+        assert done in of_task
         # A process that was told nothing of all this hands over once more what it had done.
         with open_saver(path) as other:
-            told = [{key: fact[key] for key in fact if key != "seq"} for fact in before]
-            facts = [fact for fact in told if fact["turn_id"] == done["turn_id"]][:3]
+            facts = [{key: fact[key] for key in fact if key != "seq"} for fact in of_task]
             other.put_writes(paused.config, [(RECORD, facts)], task_id)
             other.get_tuple(thread("t"))
         assert facts_of(saver) == before
