@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 
 from tests.turns.spoken import Spoken, question_of, texts
 from tests.turns.stage import Stage
-from turnflow import SummaryMemory, build_turn_graph, pinned
+from turnflow import SummaryMemory, TurnSaver, build_turn_graph, pinned
 from turnflow.graph.archive import ArchivedTurn, scope_of
 from turnflow.nodes.assemble_context import explain
 
@@ -255,7 +255,9 @@ def test_what_was_edited_is_archived_as_it_is_now(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("failing", ["start", "end"])
-def test_an_archive_that_fails_once_loses_nothing(stage: Stage, failing: str) -> None:
+def test_an_archive_that_fails_once_loses_nothing(
+    stage: Stage, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not is_archived(stage):
         pytest.skip("needs the archive")
     graph = build(stage, speaker())
@@ -266,7 +268,7 @@ def test_an_archive_that_fails_once_loses_nothing(stage: Stage, failing: str) ->
     ]
     if failing == "end":
         talk(stage, graph, 1, first=100)
-    put = stage.saver.put_turn
+    put = TurnSaver.put_turn
     left = [1]
 
     def put_turn(*args: Any) -> None:
@@ -275,7 +277,7 @@ def test_an_archive_that_fails_once_loses_nothing(stage: Stage, failing: str) ->
             raise OSError("the disk is full")
         put(*args)
 
-    stage.saver.put_turn = put_turn
+    monkeypatch.setattr(TurnSaver, "put_turn", put_turn)
     first = [*given, HumanMessage("Now.", id="u0")] if failing == "start" else [HumanMessage("Now.", id="u0")]
     stage.play(graph, {"messages": first})
     expected = [f"o{number}" for number in range(15)] if failing == "start" else ["u100"]
