@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -17,8 +17,9 @@ from tests.benchmarks.long.database import DatabaseSize, database_size
 from tests.benchmarks.long.script import Exchange, Stage
 from tests.benchmarks.long.variants import Talk, Variant
 
-_TIMED = 10
-"""Turns up to a mark of which the median is taken."""
+_AROUND = 5
+"""Turns before and after a mark of which the median is taken: one alone says little, and those at the
+beginning, whose window is still empty, say nothing about the tenth."""
 _WARM_UP = 3
 
 
@@ -28,7 +29,7 @@ class Mark:
 
     turn: int
     milliseconds: float
-    """Median time of the last ten turns, this one included."""
+    """Median time of the ten turns around it; of the five before it where there are no later ones."""
     cpu_milliseconds: float
     """The same in processor time of all threads: what other programs of the machine do counts less."""
     text_bytes: int
@@ -117,6 +118,7 @@ class _Held:
             if not (seen and seen[-1].turn == len(self._times)):
                 seen.append(self._mark(talk))
         held = len(self._times)
+        seen = [self._timed(mark) for mark in seen]
         return Course(self._variant.name, seen, held, sum(self._times), held < last, self._reopened)
 
     def _open(self, opened: ExitStack) -> Talk:
@@ -135,12 +137,21 @@ class _Held:
         _check(self._variant.name, messages, exchange)
         self._text_bytes += exchange.text_bytes
 
+    def _timed(self, mark: Mark) -> Mark:
+        """The mark with its times, which are known once the turns behind it are over."""
+        around = slice(max(0, mark.turn - _AROUND), mark.turn + _AROUND)
+        return replace(
+            mark,
+            milliseconds=1000 * statistics.median(self._times[around]),
+            cpu_milliseconds=1000 * statistics.median(self._cpu_times[around]),
+        )
+
     def _mark(self, talk: Talk) -> Mark:
         request = self._stage.request
         return Mark(
             turn=len(self._times),
-            milliseconds=1000 * statistics.median(self._times[-_TIMED:]),
-            cpu_milliseconds=1000 * statistics.median(self._cpu_times[-_TIMED:]),
+            milliseconds=0.0,
+            cpu_milliseconds=0.0,
             text_bytes=self._text_bytes,
             database=database_size(self._path),
             state=talk.state(),
