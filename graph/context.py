@@ -14,6 +14,7 @@ from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.contributions import check_contributors
+from turnflow.graph.memory import MEMORY_NAMES
 from turnflow.graph.permissions import PermissionPolicy, as_permission_policy
 from turnflow.graph.protocol import PROTOCOL_NAMES, as_protocol
 from turnflow.graph.settings import TurnSettings
@@ -57,9 +58,7 @@ class TurnHooks:
 MAX_USER_ID = 200
 """Characters of a user's id."""
 
-_MEMORY_SCHEMA = {
-    "anyOf": [{"type": "string", "enum": ["window", "summary", "vector", "hybrid"]}, {"type": "null"}]
-}
+_MEMORY_SCHEMA = {"anyOf": [{"type": "string", "enum": list(MEMORY_NAMES)}, {"type": "null"}]}
 _PROTOCOL_SCHEMA = {"anyOf": [{"type": "string", "enum": list(PROTOCOL_NAMES)}, {"type": "null"}]}
 
 

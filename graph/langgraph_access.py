@@ -5,12 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base.id import UUID
 from langgraph.pregel._messages import StreamMessagesHandler
+
+_EPOCH = 0x01B21DD213814000
+"""1970 in the time of UUIDs: 100 nanoseconds since 1582."""
+_OF_TIME = 6
+"""Version of UUIDs that begin with their time."""
 
 _CHECKPOINTER = "__pregel_checkpointer"
 _READ_STATE = "__pregel_read_state"
 _DURABILITY = "__pregel_durability"
 _STREAM = "__pregel_stream"
+
+
+def checkpoint_time(checkpoint_id: str) -> float | None:
+    """When a checkpoint was made, in seconds since the epoch; None if its id does not tell.
+
+    Within a process the times of ids never go back.
+    """
+    try:
+        made = UUID(checkpoint_id)
+    except ValueError:
+        return None
+    return (made.time - _EPOCH) / 1e7 if made.version == _OF_TIME else None
 
 
 def can_pause(config: RunnableConfig) -> bool:

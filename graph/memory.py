@@ -53,6 +53,9 @@ class Memory(Protocol):
         """
 
 
+MEMORY_NAMES = ("window", "summary", "vector", "hybrid")
+"""The strategies that come along, by name."""
+
 RECENT_TURNS = 10
 """`recent_turns` where a memory does not say."""
 

@@ -14,9 +14,10 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.pregel import Pregel
 from typing_extensions import TypedDict
 
+from turnflow.graph.langgraph_access import checkpoint_time
 from turnflow.graph.message_form import beginning_of, load_messages
 from turnflow.graph.saver import TurnSaver, open_saver
-from turnflow.graph.saver_edits import edited_fact, made_at, transcript_at
+from turnflow.graph.saver_edits import edited_fact, transcript_at
 from turnflow.graph.state import RECORD, merge_session
 from turnflow.graph.transcript import call_order, merge_messages
 
@@ -111,7 +112,7 @@ def line_of(facts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     begun = [(-math.inf, line)]
     for fact in facts:
         if fact["type"] == "fork":
-            since = made_at(fact["from_checkpoint"])
+            since = checkpoint_time(fact["from_checkpoint"]) or fact["time"]
             active = next(known for start, known in reversed(begun) if start <= since)
             line = [known for known in active if known["time"] < since]
             begun.append((fact["time"], line))

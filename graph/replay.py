@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AnyMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import ValidationError
 
 from turnflow.graph.build import TurnGraph, build_turn_graph
+from turnflow.graph.memory import MEMORY_NAMES
 from turnflow.graph.message_form import load_message
 from turnflow.graph.outcome import TurnError
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol, Protocol
@@ -25,44 +25,17 @@ from turnflow.graph.replay_parts import (
     RecordedVerdicts,
     taking,
 )
+from turnflow.graph.replay_path import Difference, Step, first_difference, path_of, without_handle
 from turnflow.graph.state import LAYOUT
 from turnflow.graph.tool_names import READ_RESULT
 from turnflow.graph.tool_policy import ToolPolicy
 from turnflow.graph.transcript import own_fields
 from turnflow.prompts import Prompts
 
-_MEMORIES = frozenset({"window", "summary", "hybrid"})
+_MEMORIES = frozenset(MEMORY_NAMES) - {"vector"}
 """Strategies that need nothing but what is on record."""
 
-_HANDLE = "the handle"
-
 _THREAD: Any = {"configurable": {"thread_id": "replay"}}
-
-
-class Step(NamedTuple):
-    """One thing that a turn did."""
-
-    round: int
-    what: str
-    """`decision`, `message`, `result` or `end`."""
-    said: Any
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Where a replay first went another way.
-
-    Attributes:
-        round: The round.
-        what: What differs: `decision`, `message`, `result` or `end`.
-        was: What is on record; None where there is nothing.
-        now: What today's graph did; None where it did nothing.
-    """
-
-    round: int
-    what: str
-    was: Any
-    now: Any
 
 
 @dataclass(frozen=True)
@@ -116,18 +89,18 @@ def replay_facts(facts: Sequence[Fact], turn_id: str) -> Replayed:
     """
     try:
         recorded = _Recorded.of(line_of(facts), turn_id)
-        before = _path(recorded.facts)
+        before = path_of(recorded.facts)
         cut, notes = recorded.compared(before)
         graph, model = _graph(recorded)
     except _NotOnRecordError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"turn {turn_id!r} is damaged on record: {_damage(error)}") from error
-    after = _path(_play(recorded, graph, model))
+    after = path_of(_play(recorded, graph, model))
     if cut is None:
-        difference = _first_difference(before, after)
+        difference = first_difference(before, after)
     else:
-        difference = _first_difference(before[:cut], after[:cut])
+        difference = first_difference(before[:cut], after[:cut])
     return Replayed(turn_id, len(before) if cut is None else cut, difference, tuple(notes))
 
 
@@ -268,7 +241,7 @@ def _tools(recorded: _Recorded) -> tuple[list[RecordedTool], dict[str, ToolPolic
                 has_note = call_id in edited and not said.get(call_id, {}).get("terminate")
                 plain = _without_note(form) if has_note else form
                 results[call_id] = (
-                    {**plain, "content": _unnamed(load_message(plain))},
+                    {**plain, "content": without_handle(load_message(plain))},
                     said.get(call_id, {}),
                 )
                 called.add(form.get("name"))
@@ -334,73 +307,3 @@ def _behaviour(name: str) -> str:
     except (ValueError, OSError):
         return "chat"
     return name
-
-
-def _path(facts: Iterable[Fact]) -> list[Step]:
-    """What a turn did, in order; results of a batch in the order of its calls, whenever they came."""
-    path: list[Step] = []
-    order: dict[str, int] = {}
-    results: list[tuple[int, Step]] = []
-    end: Step | None = None
-    for fact in facts:
-        number = int(fact["round"])
-        if fact["type"] == "messages" and "after" not in fact:
-            told: list[BaseMessage] = [load_message(form) for form in fact["messages"]]
-            for message in told:
-                if isinstance(message, ToolMessage):
-                    if message.tool_call_id in order:
-                        results.append((order[message.tool_call_id], Step(number, "result", _said(message))))
-                    continue
-                if isinstance(message, RemoveMessage):
-                    continue
-                path += _flushed(results)
-                if isinstance(message, AIMessage):
-                    order |= {str(call["id"]): len(order) + i for i, call in enumerate(message.tool_calls)}
-                path.append(Step(number, "message", _said(message)))
-        elif fact["type"] == "decision":
-            path += _flushed(results)
-            path.append(Step(number, "decision", (fact["kind"], fact["key"], fact.get("label", ""))))
-        elif fact["type"] == "turn.ended":
-            outcome = fact["outcome"]
-            end = Step(number, "end", (outcome["status"], outcome["stop_reason"], fact["answer"]))
-    path += _flushed(results)
-    is_over = end is not None and end.said[0] not in {"paused", "cancelled"}
-    return [*path, *([end] if end is not None and is_over else [])]
-
-
-def _flushed(results: list[tuple[int, Step]]) -> Iterator[Step]:
-    ordered = sorted(results, key=lambda pair: pair[0])
-    results.clear()
-    return (step for _, step in ordered)
-
-
-def _unnamed(message: BaseMessage) -> Any:
-    """The content without the handle of its whole: that is a new one each time."""
-    handle = own_fields(message).get("handle")
-    if not handle:
-        return message.content
-    if isinstance(message.content, str):
-        return message.content.replace(handle, _HANDLE)
-    return [
-        {**block, "text": block["text"].replace(handle, _HANDLE)}
-        if isinstance(block, dict) and block.get("type") == "text"
-        else block
-        for block in message.content
-    ]
-
-
-def _said(message: BaseMessage) -> Any:
-    if isinstance(message, ToolMessage):
-        return (message.tool_call_id, message.status, _unnamed(message))
-    calls = [(c["name"], c["args"]) for c in message.tool_calls] if isinstance(message, AIMessage) else []
-    return (message.type, message.content, calls)
-
-
-def _first_difference(before: Sequence[Step], after: Sequence[Step]) -> Difference | None:
-    for was, now in zip_longest(before, after):
-        if was != now:
-            place: Step = was or now
-            is_same_kind = was is not None and now is not None and was.what == now.what
-            then = now and (now.said if is_same_kind or was is None else (now.what, now.said))
-            return Difference(place.round, place.what, was and was.said, then)
-    return None

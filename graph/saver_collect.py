@@ -6,29 +6,21 @@ import json
 import math
 import sqlite3
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from turnflow.graph.langgraph_access import checkpoint_time
 from turnflow.graph.saver_prune import remove_checkpoints, remove_effects
+from turnflow.graph.saver_rows import BEHIND_ALL, HAS_CHECKPOINT
 from turnflow.graph.saver_tables import TABLES
 from turnflow.graph.saver_upkeep import ThreadKeeper
 
 GRACE = 3600.0
 """Seconds within which what seems to belong to nothing may still be on its way."""
 
-_EPOCH = 0x01B21DD213814000
-"""1970 in the time of UUIDs: 100 nanoseconds since 1582."""
-
-_END = "\x7f"
-"""Sorts behind all ids of checkpoints."""
-
 _NEWEST = """SELECT thread_id, checkpoint_ns, checkpoint_id, metadata FROM checkpoints AS one
 WHERE checkpoint_id = (SELECT max(checkpoint_id) FROM checkpoints AS other
     WHERE other.thread_id = one.thread_id AND other.checkpoint_ns = one.checkpoint_ns)"""
-
-_HAS_CHECKPOINT = """SELECT 1 FROM checkpoints
-WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"""
 
 _HANGING = """SELECT DISTINCT thread_id, checkpoint_ns, checkpoint_id FROM writes
 WHERE NOT EXISTS (SELECT 1 FROM checkpoints WHERE checkpoints.thread_id = writes.thread_id
@@ -143,19 +135,6 @@ def _check_seconds(given: object) -> None:
         raise ValueError(f"older_than={given} is negative; give seconds")
 
 
-def checkpoint_time(checkpoint_id: str) -> float | None:
-    """When a checkpoint was made, in seconds since the epoch; None if its id does not tell."""
-    try:
-        value = uuid.UUID(checkpoint_id)
-    except ValueError:
-        return None
-    if value.version != 6:  # noqa: PLR2004 (of time, sorted)
-        return None
-    number = value.int
-    ticks = (number >> 96) << 28 | (number >> 80 & 0xFFFF) << 12 | number >> 64 & 0xFFF
-    return (ticks - _EPOCH) / 1e7
-
-
 def _is_old(checkpoint_id: str) -> bool:
     when = checkpoint_time(checkpoint_id)
     return when is not None and when < time.time() - GRACE
@@ -164,7 +143,7 @@ def _is_old(checkpoint_id: str) -> bool:
 def _remove_orphans(cursor: sqlite3.Cursor, counts: dict[str, int]) -> None:
     for thread_id, namespace, newest, metadata in cursor.execute(_NEWEST).fetchall():
         if not _is_old(newest) or all(
-            cursor.execute(_HAS_CHECKPOINT, (thread_id, *parent)).fetchone()
+            cursor.execute(HAS_CHECKPOINT, (thread_id, *parent)).fetchone()
             for parent in _parents(namespace, metadata)
         ):
             continue
@@ -173,7 +152,7 @@ def _remove_orphans(cursor: sqlite3.Cursor, counts: dict[str, int]) -> None:
         counts["namespaces"] += 1
         counts["checkpoints"] += len(ids)
         counts["writes"] += remove_checkpoints(cursor, thread_id, namespace, ids)
-        remove_effects(cursor, thread_id, namespace, _END)
+        remove_effects(cursor, thread_id, namespace, BEHIND_ALL)
         cursor.execute(
             "DELETE FROM turnflow_turns WHERE thread_id = ? AND checkpoint_ns = ?", (thread_id, namespace)
         )

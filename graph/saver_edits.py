@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
@@ -12,9 +13,9 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata
-from langgraph.checkpoint.base.id import UUID
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from turnflow.graph.langgraph_access import checkpoint_time
 from turnflow.graph.message_form import beginning_of, dump_messages
 from turnflow.graph.saver_boundary import HeldWrites
 from turnflow.graph.saver_connection import SaverConnection
@@ -26,9 +27,6 @@ CHANNELS = ("session", "summary", "answer", "outcome")
 """What the record gives back beside the transcript."""
 
 EditKind = Literal["edited", "fork"]
-
-_EPOCH = 0x01B21DD213814000
-"""1970 in the time of UUIDs: 100 nanoseconds since 1582."""
 
 _EMPTY: dict[str, Any] = {"session": {}, "summary": {}, "answer": "", "outcome": {}}
 
@@ -84,7 +82,7 @@ class EditStore(SqliteSaver):
         fact = before and edited_fact(self, before.config, before.checkpoint, "fork")
         if not fact:
             return None
-        made = {"checkpoint_id": checkpoint["id"], "time": made_at(checkpoint["id"])}
+        made = {"checkpoint_id": checkpoint["id"], "time": checkpoint_time(checkpoint["id"]) or time.time()}
         row = packed(self.serde, {**fact, **made, "from_checkpoint": parent})
         return HeldWrites(
             thread_id=thread_id,
@@ -170,16 +168,12 @@ def edited_fact(
         said["from"] = beginning_of(messages if before is None else before)
     if not said:
         return None
-    place = {"turn_id": turn["id"], "round": turn["round"], "time": made_at(checkpoint["id"])}
+    place = {
+        "turn_id": turn["id"],
+        "round": turn["round"],
+        "time": checkpoint_time(checkpoint["id"]) or time.time(),
+    }
     return {"type": kind, **place, "checkpoint_id": checkpoint["id"], **said}
-
-
-def made_at(checkpoint_id: str) -> float:
-    """When a checkpoint was made, in seconds since the epoch, as its id says.
-
-    That is before anything that comes after it: within a process the times of ids never go back.
-    """
-    return (UUID(checkpoint_id).time - _EPOCH) / 1e7
 
 
 def transcript_at(

@@ -13,6 +13,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from turnflow.graph.effects_journal import NEW, STARTED, Effect, EffectFound, found_among
 from turnflow.graph.saver_boundary import Held, HeldWrites, Row
 from turnflow.graph.saver_connection import SaverConnection
+from turnflow.graph.saver_rows import HAS_CHECKPOINT
 from turnflow.graph.state import BATCH, TRANSCRIPT
 
 _CALL = "thread_id = ? AND checkpoint_ns = ? AND batch_id = ? AND call_id = ? AND key = ?"
@@ -32,9 +33,6 @@ _WITHDRAW = (
     f"UPDATE turnflow_effects SET state = 'waiting' WHERE {_CALL} "  # noqa: S608 (constants)
     "AND task_id = ? AND state = 'started'"
 )
-
-_HAS_CHECKPOINT = """SELECT 1 FROM checkpoints
-WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"""
 
 _WRITTEN = """SELECT channel, type, value FROM writes WHERE thread_id = ? AND checkpoint_ns = ?
 AND checkpoint_id = ? AND task_id = ? AND channel IN (?, ?) ORDER BY idx"""
@@ -77,7 +75,7 @@ class EffectStore(SqliteSaver):
                     self._forget(effect)
                     return STARTED
             place = (effect.thread_id, effect.namespace, effect.checkpoint_id)
-            if needs_checkpoint and cursor.execute(_HAS_CHECKPOINT, place).fetchone() is None:
+            if needs_checkpoint and cursor.execute(HAS_CHECKPOINT, place).fetchone() is None:
                 return None
             cursor.execute(
                 _START,

@@ -16,6 +16,7 @@ from turnflow.graph.saver_boundary import Held, HeldCheckpoint
 from turnflow.graph.saver_chains import Link, needed
 from turnflow.graph.saver_connection import SaverConnection
 from turnflow.graph.saver_packs import TurnFacts, pack_facts
+from turnflow.graph.saver_rows import BEHIND_ALL
 
 logger = logging.getLogger("turnflow")
 
@@ -64,9 +65,6 @@ WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"""
 
 _EFFECTS_GONE = """DELETE FROM turnflow_effects
 WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id < ? AND state = 'done'"""
-
-_END = "\x7f"
-"""Sorts behind all ids of checkpoints."""
 
 
 class _Turn(NamedTuple):
@@ -157,7 +155,7 @@ class TurnPruner(SqliteSaver):
             if turn.step in kept and not turn.is_whole:
                 continue
             later = next((later for later in turns[index + 1 :] if later.namespace == turn.namespace), None)
-            place, end = (thread_id, turn.namespace), later.first if later else _END
+            place, end = (thread_id, turn.namespace), later.first if later else BEHIND_ALL
             if turn.step in kept:
                 _keep_ends(cursor, place, turn.first, end)
                 cursor.execute(_ENDS_ONLY, (thread_id, siblings, turn.namespace, turn.id))

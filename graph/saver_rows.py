@@ -21,6 +21,12 @@ MAX_BYTES = 10**9
 _TAKES_IN = "branch:to:assemble_context"
 """The channel that starts the node which begins a turn."""
 
+BEHIND_ALL = "\x7f"
+"""Sorts behind all ids of checkpoints."""
+
+HAS_CHECKPOINT = """SELECT 1 FROM checkpoints
+WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"""
+
 _PUT_CHECKPOINT = """INSERT OR REPLACE INTO checkpoints
 (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
 VALUES (?, ?, ?, ?, ?, ?, ?)"""

@@ -95,7 +95,7 @@ class TextCounter:
 
     def tools(self, definitions: Sequence[Mapping[str, Any]]) -> int:
         """Tokens of tool definitions, as JSON."""
-        return self._scaled(sum(_TOOL + self.count(_json(definition)) for definition in definitions))
+        return self._scaled(sum(_TOOL + self.count(as_json(definition)) for definition in definitions))
 
     def _scaled(self, count: int) -> int:
         return count if self._is_plain else math.ceil(count * self.factor)
@@ -109,7 +109,7 @@ class TextCounter:
         raw = own_fields(message).get("raw")
         total += self.count(raw) if isinstance(raw, str) and raw else self._content(message.content)
         for call in message.tool_calls:
-            total += _CALL + self.count(call["name"]) + self.count(_json(call["args"]))
+            total += _CALL + self.count(call["name"]) + self.count(as_json(call["args"]))
         for field in self.reasoning_fields:
             thought = message.additional_kwargs.get(field)
             total += self.count(thought) if isinstance(thought, str) and thought else 0
@@ -209,7 +209,8 @@ def _is_number(value: object) -> bool:
     )
 
 
-def _json(value: Any) -> str:
+def as_json(value: Any) -> str:
+    """Arguments and definitions as they are counted, which is about how they are sent."""
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,9 @@ from turnflow.graph.content import MEDIA, iter_text
 from turnflow.graph.protocol import JsonProtocol
 from turnflow.graph.reply_form import ReplyForm
 from turnflow.graph.result_shelf import result_handle
-from turnflow.graph.tokens import TokenCounter
+from turnflow.graph.tokens import TokenCounter, as_json
 from turnflow.graph.transcript import own_fields
-from turnflow.nodes.assemble_context.short_arguments import as_json, short_arguments
+from turnflow.nodes.assemble_context.short_arguments import shares, short_arguments
 
 _LEAST_TEXT = 16
 """Tokens of a text that no cut takes away: its head and its tail."""
@@ -83,8 +82,8 @@ class Cutter:
             return message
         update: dict[str, Any] = {}
         if arguments := _arguments(message):
-            kept, *shares = _shares([size.chars - sum(map(len, arguments)), *map(len, arguments)], kept)
-            calls = zip(message.tool_calls, shares, strict=True)  # type: ignore[attr-defined]
+            kept, *each = shares([size.chars - sum(map(len, arguments)), *map(len, arguments)], kept)
+            calls = zip(message.tool_calls, each, strict=True)  # type: ignore[attr-defined]
             update["tool_calls"] = [
                 {**call, "args": short_arguments(call["args"], share, self._template)}
                 for call, share in calls
@@ -131,15 +130,6 @@ class Cutter:
 def _arguments(message: BaseMessage) -> list[str]:
     """The arguments of each call, as JSON."""
     return [as_json(call["args"]) for call in message.tool_calls] if isinstance(message, AIMessage) else []
-
-
-def _shares(sizes: Sequence[int], room: int) -> list[int]:
-    """How much each may keep, so that all together keep the room: what small ones leave, large ones get."""
-    most, left = 0, room
-    for number, size in enumerate(sorted(sizes)):
-        most = max(most, left // (len(sizes) - number))
-        left -= min(size, most)
-    return [min(size, most) for size in sizes]
 
 
 def _text_of(message: BaseMessage) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
+
+from turnflow.graph.tokens import as_json
 
 
 def short_arguments(args: dict[str, Any], kept: int, template: str) -> dict[str, Any]:
@@ -21,25 +22,28 @@ def short_arguments(args: dict[str, Any], kept: int, template: str) -> dict[str,
     whole = as_json(args)
     if len(whole) <= kept:
         return args
-    texts = sorted(len(value) for value in args.values() if isinstance(value, str))
-    fixed = len(whole) - sum(texts)
+    fixed = len(whole) - sum(len(value) for value in args.values() if isinstance(value, str))
     if fixed > kept // 2:
         in_one = {"…": middle_out(whole, kept, template)}
-        each = _cut_texts(args, texts, fixed, template) if 2 * fixed < len(whole) else args
+        each = _cut_texts(args, fixed, template) if 2 * fixed < len(whole) else args
         return min(each, in_one, key=lambda shown: len(as_json(shown)))
-    return _cut_texts(args, texts, kept - fixed, template)
+    return _cut_texts(args, kept - fixed, template)
 
 
-def _cut_texts(args: dict[str, Any], sizes: Sequence[int], room: int, template: str) -> dict[str, Any]:
-    """The arguments, their texts, of these sizes from small to large, cut to this room together."""
-    left, most = room, 0
-    for number, size in enumerate(sizes):
+def _cut_texts(args: dict[str, Any], room: int, template: str) -> dict[str, Any]:
+    """The arguments, their texts cut to this room together."""
+    texts = {key: value for key, value in args.items() if isinstance(value, str)}
+    most = max(shares([len(text) for text in texts.values()], room), default=0)
+    return {**args, **{key: middle_out(text, most, template) for key, text in texts.items()}}
+
+
+def shares(sizes: Sequence[int], room: int) -> list[int]:
+    """How much each may keep, so that all together keep the room: what small ones leave, large ones get."""
+    most, left = 0, room
+    for number, size in enumerate(sorted(sizes)):
         most = max(most, left // (len(sizes) - number))
         left -= min(size, most)
-    return {
-        key: middle_out(value, most, template) if isinstance(value, str) else value
-        for key, value in args.items()
-    }
+    return [min(size, most) for size in sizes]
 
 
 def middle_out(text: str, kept: int, template: str) -> str:
@@ -48,8 +52,3 @@ def middle_out(text: str, kept: int, template: str) -> str:
     if kept + len(notice) >= len(text):
         return text
     return text[: (kept + 1) // 2] + notice + text[len(text) - kept // 2 :]
-
-
-def as_json(value: Any) -> str:
-    """The value as it is sent."""
-    return json.dumps(value, ensure_ascii=False, default=str)

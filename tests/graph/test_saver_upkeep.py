@@ -34,8 +34,8 @@ from tests.graph.test_effects_saver import Xor
 from tests.graph.test_saver_boundary import assert_is_whole, query
 from turnflow.graph import saver_collect
 from turnflow.graph.archive import Scope
+from turnflow.graph.langgraph_access import checkpoint_time
 from turnflow.graph.saver import TurnSaver, open_saver
-from turnflow.graph.saver_collect import checkpoint_time
 from turnflow.graph.saver_tables import TABLES
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from turnflow.graph.memory import Memory
+from turnflow.graph.memory import MEMORY_NAMES, Memory
 from turnflow.nodes.assemble_context.memory.checks import check_embeddings, check_summary_after, check_whole
 from turnflow.nodes.assemble_context.memory.hybrid import HybridMemory
 from turnflow.nodes.assemble_context.memory.summary import SummaryMemory
 from turnflow.nodes.assemble_context.memory.vector import VectorMemory
 from turnflow.nodes.assemble_context.memory.window import WindowMemory
-
-MEMORY_NAMES = ("window", "summary", "vector", "hybrid")
 
 
 def as_memory(given: object, embeddings: object = None) -> Memory:

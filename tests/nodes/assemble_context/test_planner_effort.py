@@ -12,9 +12,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from tests.nodes.assemble_context.test_planner_laws import FUZZ, CountingCounter
 from turnflow import PlanInput, plan_context
+from turnflow.graph.tokens import as_json
 from turnflow.nodes.assemble_context.cutting import Size
 from turnflow.nodes.assemble_context.planning import Planning
-from turnflow.nodes.assemble_context.short_arguments import as_json, short_arguments
+from turnflow.nodes.assemble_context.short_arguments import short_arguments
 
 NOTICE = "[… {cut} of {total} characters left out …]"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.nodes.assemble_context.memory.past_of import WordBags
+from turnflow.graph.memory import MEMORY_NAMES
 from turnflow.nodes.assemble_context.memory import (
-    MEMORY_NAMES,
     HybridMemory,
     SummaryMemory,
     VectorMemory,
