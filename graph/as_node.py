@@ -17,7 +17,7 @@ from langgraph.types import StreamMode
 
 from turnflow.graph.events import hide_live_message
 from turnflow.graph.langgraph_access import streams_messages, streams_subgraphs
-from turnflow.graph.transcript import last_user_message, turn_messages
+from turnflow.graph.transcript import last_user_message, marked_id, turn_messages
 from turnflow.graph.turns import last_turns as turns_at_the_end
 
 Output = Literal["answer", "outcome"]
@@ -124,7 +124,7 @@ def _enter(
         return _Entry(messages, None, remembers)
     # All ids of a turn are made from that of its user message, and several nodes may answer the same one.
     mark = config.get("metadata", {}).get("langgraph_node", "") if remembers else _task(runtime)
-    own = user.model_copy(update={"id": f"{user.id}@{mark}"})
+    own = user.model_copy(update={"id": marked_id(str(user.id), mark)})
     return _Entry([own if message is user else message for message in messages], own.id, remembers)
 
 

@@ -25,8 +25,10 @@ from turnflow.graph.flow import turn_node
 from turnflow.graph.memory import Memory
 from turnflow.graph.permissions import PermissionPolicy, Policy, as_permission_policy
 from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.profiles import as_profile
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol, ProtocolName, as_protocol
 from turnflow.graph.resources import ChatModel, Registries, Tool, TurnResources
+from turnflow.graph.retrying import pause_before
 from turnflow.graph.routes import after_assemble, after_classify
 from turnflow.graph.settings import TurnSettings
 from turnflow.graph.state import TurnInput, TurnOutput, TurnState
@@ -34,6 +36,7 @@ from turnflow.graph.tokens import default_counter
 from turnflow.graph.tool_policy import ToolPolicy
 from turnflow.nodes.assemble_context import as_memory, assemble_context, plan_request
 from turnflow.nodes.call_llm import SILENCE_SECONDS, CallLLM, OpenAICompatibleChat
+from turnflow.nodes.call_llm.errors import classify_error
 from turnflow.nodes.classify_label import ClassifyLabel
 from turnflow.nodes.dispatch_tools import (
     ask_user_tool,
@@ -63,7 +66,7 @@ def build_turn_graph(
     embeddings: Embeddings | None = None,
     contributors: Sequence[Contributor] = (),
     summariser: ChatModel | str | None = None,
-    provider_profile: ProviderProfile | Mapping[str, Any] | None = None,
+    provider_profile: ProviderProfile | Mapping[str, Any] | str | Path | None = None,
     settings: TurnSettings | Mapping[str, Any] | None = None,
     checkpointer: BaseCheckpointSaver[Any] | bool | None = None,
     store: BaseStore | None = None,
@@ -92,7 +95,9 @@ def build_turn_graph(
         embeddings: LangChain `Embeddings`, for `vector` and `hybrid`.
         contributors: What else goes into the requests (docs/context.md).
         summariser: The chat model that sums up what leaves the requests, or its name; None takes `model`.
-        provider_profile: What the provider can do; None takes the model's own, else the defaults.
+        provider_profile: What the provider can do: a profile, its fields, the name of a known one or the path
+            of a file (docs/profiles.md). None takes the model's own, else what is known of models of its name
+            and endpoint.
         settings: Limits and switches.
         checkpointer: A saver; None inherits the parent's when the graph is embedded.
         store: A LangGraph store, handed to tools that ask for one.
@@ -111,12 +116,13 @@ def build_turn_graph(
     resources = TurnResources(
         make_model=_make_model,
         registries=Registries(_builtin_tools),
+        retry_wait=_retry_wait,
         model=model,
         tools=list(tools),
         policies=dict(policies or {}),
         permissions=as_permission_policy(permissions),
         settings=TurnSettings.model_validate(settings or {}),
-        given_profile=None if provider_profile is None else ProviderProfile.model_validate(provider_profile),
+        given_profile=as_profile(provider_profile),
         behaviour_name=behaviour,
         given_protocol=protocol,
         instructions=instructions,
@@ -174,6 +180,11 @@ def _joined(resources: TurnResources) -> StateGraph[TurnState, TurnContext, Turn
     graph.add_edge("fold_checkpoint", "assemble_context")
     graph.add_edge("finalize", END)
     return graph
+
+
+def _retry_wait(error: BaseException, retry: int, settings: TurnSettings) -> float | None:
+    failure = classify_error(error, ())
+    return pause_before(retry, failure.retry_after, settings) if failure.kind == "transient" else None
 
 
 def _builtin_tools(settings: TurnSettings) -> list[BaseTool]:

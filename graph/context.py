@@ -14,6 +14,7 @@ from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.contributions import check_contributors
+from turnflow.graph.inbox import check_inbox
 from turnflow.graph.memory import MEMORY_NAMES
 from turnflow.graph.permissions import PermissionPolicy, as_permission_policy
 from turnflow.graph.protocol import PROTOCOL_NAMES, as_protocol
@@ -109,6 +110,8 @@ class TurnContext:
     """A `TurnHooks`."""
     cancel: Annotated[Any, SkipJsonSchema()] = None
     """A `CancelToken`."""
+    inbox: Annotated[Any, SkipJsonSchema()] = None
+    """An `Inbox`, for input that comes while the turn runs (docs/inbox.md)."""
 
     def __post_init__(self) -> None:
         """Refuse what would break a turn midway.
@@ -125,6 +128,7 @@ class TurnContext:
         if self.contributors is not None:
             check_contributors(self.contributors)
         check_model(self.summariser, "TurnContext.summariser")
+        check_inbox(self.inbox, "TurnContext.inbox")
         for name, kind in (("hooks", TurnHooks), ("cancel", CancelToken)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):

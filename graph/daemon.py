@@ -18,7 +18,7 @@ from turnflow.graph.cancel import CancelToken
 
 T = TypeVar("T")
 
-SLICE_SECONDS = 0.25
+SLICE_SECONDS = 0.1
 """Longest blocking wait at a stretch: a signal that arrives just before a wait begins does not end it, so
 that what its handler did must be looked at again."""
 
@@ -38,6 +38,8 @@ def start(work: Callable[[], T]) -> Future[T]:
     other work before this one ends.
     """
     future: Future[T] = Future()
+    # It runs from now on: one who waits may stop waiting, as a cancelled task does, but not call it off.
+    future.set_running_or_notify_cancel()
     job = _Job(work, future, copy_context())
     try:
         _idle.pop().put(job)

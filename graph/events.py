@@ -31,6 +31,8 @@ EventType = Literal[
     "repair",
     "nudge",
     "degraded",
+    "retry",
+    "steered",
     "folded",
     "usage",
     "paused",

@@ -19,8 +19,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph._internal._runnable import RunnableCallable
 from langgraph.runtime import Runtime
 
+from turnflow.graph.awaiting import await_for, wait_for
+from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import Hook, HookName, TurnContext
-from turnflow.graph.daemon import run_coroutine, start
+from turnflow.graph.daemon import GivenUpError, start
 from turnflow.graph.events import Emitter
 from turnflow.graph.outcome import TurnError
 from turnflow.graph.recording import failed_facts, recorded
@@ -125,7 +127,7 @@ class NodeRun:
             "user_id": self.resources.context.user_id,
             **payload,
         }
-        said = yield HookCall(hook, info)
+        said = yield HookCall(hook, info, self.resources.cancel)
         return [said] if isinstance(said, str) and said.strip() else []
 
 
@@ -190,17 +192,21 @@ async def adrive(body: Body[T]) -> T:
 
 
 class HookCall:
-    """Calls a hook, plain or coroutine function; what it raises is logged and goes no further."""
+    """Calls a hook, plain or coroutine function; what it raises is logged and goes no further.
 
-    def __init__(self, hook: Hook, info: dict[str, Any]) -> None:
+    A coroutine is given up when the token is cancelled; one that is called only then has some seconds.
+    """
+
+    def __init__(self, hook: Hook, info: dict[str, Any], cancel: CancelToken | None = None) -> None:
         self._hook = hook
         self._info = info
+        self._cancel = cancel
 
     def call(self) -> Any:
         """Call it, blocking."""
         try:
             said = self._hook(self._info)
-            return run_coroutine(lambda: _await(said)) if inspect.isawaitable(said) else said
+            return wait_for(said, self._cancel) if inspect.isawaitable(said) else said
         except Exception as error:  # noqa: BLE001 - a hook may raise anything
             return self._log(error)
 
@@ -208,13 +214,12 @@ class HookCall:
         """Call it, awaiting."""
         try:
             said = self._hook(self._info)
-            return await said if inspect.isawaitable(said) else said
+            return await await_for(said, self._cancel) if inspect.isawaitable(said) else said
         except Exception as error:  # noqa: BLE001 - a hook may raise anything
             return self._log(error)
 
     def _log(self, error: Exception) -> None:
-        logger.warning("hook %s raised; the turn goes on", self._info["hook"], exc_info=error)
-
-
-async def _await(awaitable: Awaitable[T]) -> T:
-    return await awaitable
+        if isinstance(error, GivenUpError):
+            logger.warning("hook %s is given up: the turn was cancelled", self._info["hook"])
+        else:
+            logger.warning("hook %s raised; the turn goes on", self._info["hook"], exc_info=error)

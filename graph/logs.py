@@ -112,6 +112,10 @@ def _degraded(event: Event) -> dict[str, Any]:
     return {**_named(event, "degradation", "dialect"), **_error(event)}
 
 
+def _retry(event: Event) -> dict[str, Any]:
+    return {**_named(event, "attempt", "wait"), **_error(event)}
+
+
 def _error(event: Event) -> dict[str, Any]:
     """What kind of error it was; its text may quote anybody."""
     error = event.get("error")
@@ -132,6 +136,7 @@ _LOGGED: dict[str, Callable[[Event], dict[str, Any]]] = {
     "nudge": lambda event: _named(event, "key", "level", "count"),
     "folded": _folded,
     "degraded": _degraded,
+    "retry": _retry,
     "contribution.failed": lambda event: _named(event, "name"),
     "paused": _paused,
     "resumed": _resumed,

@@ -19,12 +19,16 @@ Status = Literal[
     "context_overflow",
     "provider_error",
 ]
-"""The named end of a turn (docs/outcomes.md). `pending_input` is reserved for an inbox."""
+"""The named end of a turn (docs/outcomes.md)."""
 
 STATUSES: tuple[str, ...] = get_args(Status)
 
+WORSE = frozenset({"provider_error", "tools", "images"})
+"""Degradations with which an answer may be worse than without; the others change the request's form alone."""
+
 Usage = dict[str, int]
-"""Tokens of all requests of a turn: `input`, `output`, `cached`, `reasoning`, and `requests`."""
+"""Tokens of all requests of a turn: `input`, `output`, `cached`, `reasoning`, and `requests`; with
+`estimated`, the number of those whose tokens the provider did not report, where there are any."""
 
 NO_USAGE: Usage = {"requests": 0, "input": 0, "output": 0, "cached": 0, "reasoning": 0}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Self, get_args
 
-from turnflow.graph.daemon import is_being_cancelled, run_coroutine
+from turnflow.graph.awaiting import await_for, wait_for
+from turnflow.graph.cancel import CancelToken
+from turnflow.graph.daemon import GivenUpError, is_being_cancelled
 from turnflow.graph.text import storable
 
 logger = logging.getLogger("turnflow")
@@ -226,12 +228,19 @@ class AskPermissions:
     """Asks the chain about calls, one after the other; waited for by a node's body.
 
     Gives one `Permission` for each request, in order. A policy that raises, or says what means nothing,
-    denies: it is logged, and the reason names it.
+    denies: it is logged, and the reason names it. A coroutine is given up when the token is cancelled, and
+    denies too.
     """
 
-    def __init__(self, policy: PermissionPolicy, requests: Sequence[PermissionRequest]) -> None:
+    def __init__(
+        self,
+        policy: PermissionPolicy,
+        requests: Sequence[PermissionRequest],
+        cancel: CancelToken | None = None,
+    ) -> None:
         self._policies = policy.policies
         self._requests = requests
+        self._cancel = cancel
 
     def call(self) -> list[Permission]:
         """Ask, blocking."""
@@ -246,7 +255,7 @@ class AskPermissions:
             with _FailClosed(policy) as asked:
                 said = policy(_own(request, policy))
                 if inspect.isawaitable(said):
-                    said = run_coroutine(_awaiting(said))
+                    said = wait_for(said, self._cancel)
                 asked.answer = _read(said, policy)
             if asked.answer is not None:
                 return asked.answer
@@ -257,7 +266,7 @@ class AskPermissions:
             with _FailClosed(policy) as asked:
                 said = policy(_own(request, policy))
                 if inspect.isawaitable(said):
-                    said = await said
+                    said = await await_for(said, self._cancel)
                 asked.answer = _read(said, policy)
             if asked.answer is not None:
                 return asked.answer
@@ -287,16 +296,12 @@ class _FailClosed:
         if not isinstance(error, Exception | SystemExit | asyncio.CancelledError):
             return False
         name = policy_name(self._policy)
+        if isinstance(error, GivenUpError):
+            self.answer = Permission("deny", name, "the turn was cancelled")
+            return True
         logger.warning("permission policy %s failed; the call is denied", name, exc_info=error)
         self.answer = Permission("deny", name, f"the policy {name!r} failed with {type(error).__name__}")
         return True
-
-
-def _awaiting(awaitable: Awaitable[Any]) -> Callable[[], Any]:
-    async def wait() -> Any:
-        return await awaitable
-
-    return wait
 
 
 def _read(said: object, policy: Policy) -> Permission | None:

@@ -23,6 +23,9 @@ PERMISSION_FIELD = "permission"
 Dialect = Literal["hermes", "deepseek", "deepseek_tokens", "json"]
 """A way to write tool calls as text (docs/protocols.md)."""
 
+CallIds = Literal["any", "alnum9"]
+"""A form of the ids of tool calls."""
+
 
 class ProviderProfile(BaseModel):
     """What a provider or a model can do and how it wants to be spoken to (docs/providers.md).
@@ -54,6 +57,24 @@ class ProviderProfile(BaseModel):
     (`max_completion_tokens`), and `max_tokens` elsewhere."""
     context_window: int | None = Field(default=None, ge=256)
     """Tokens that a request and its reply may take together; None where it is not known."""
+    stream_usage: bool = True
+    """The endpoint takes `stream_options`, with which usage is asked for in the stream."""
+    images: bool = True
+    """The model takes images, sounds and files. If False, a line of text stands in their place."""
+    system_role: bool = True
+    """The endpoint takes a system message. If False, its text begins the first user message."""
+    strict_messages: bool = False
+    """Messages go out in the strictest form that is known, for an endpoint that complains about them."""
+    call_ids: CallIds = "any"
+    """What ids of tool calls the endpoint takes back: `any`, or `alnum9`, nine letters and digits."""
+    parallel_calls: bool | None = None
+    """Whether the model may call several tools in one reply: sent as `parallel_tool_calls`; None sends
+    nothing."""
+    unsupported_parameters: tuple[str, ...] = ()
+    """Parameters that are left out of every request, as the provider's API names them."""
+    first_token_timeout: float | None = Field(default=None, gt=0)
+    """Seconds until the first token, of a model that thinks unseen or is loaded first; None: as the settings
+    say."""
     request_parameters: dict[str, Any] = Field(default_factory=dict)
     """Further parameters for every request, as the provider's API names them."""
 

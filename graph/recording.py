@@ -126,10 +126,10 @@ def _started(state: Any, update: Update, run: NodeRun, emitter: Emitter) -> tupl
     added = run.facts[behind:]
     del run.facts[behind:]
     place = next(i for i, fact in enumerate(run.facts) if fact["type"] == "turn.started")
-    learned = emitter.turn.get("learned")
+    known_before = {name: emitter.turn[name] for name in ("learned", "refused") if emitter.turn.get(name)}
     merged = _merged(state, update)
     run.facts[place] |= {"setup": digest, "begins": beginning_of(merged)}
-    run.facts[place] |= {"learned": learned} if learned else {}
+    run.facts[place] |= known_before
     began = run.facts[place]["time"]
     run.facts[place + 1 : place + 1] = [{**fact, "time": began} for fact in added]
     return _marked(update, merged, known, run, setup=digest), passing

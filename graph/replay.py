@@ -12,6 +12,8 @@ from langgraph.types import Command
 from pydantic import ValidationError
 
 from turnflow.graph.build import TurnGraph, build_turn_graph
+from turnflow.graph.context import TurnContext
+from turnflow.graph.learned import learn_refusals
 from turnflow.graph.memory import MEMORY_NAMES
 from turnflow.graph.message_form import load_message
 from turnflow.graph.outcome import TurnError
@@ -19,6 +21,7 @@ from turnflow.graph.protocol import JsonProtocol, LabelProtocol, Protocol
 from turnflow.graph.record import Source, line_of, read_record, rebuild
 from turnflow.graph.replay_parts import (
     Fact,
+    RecordedInbox,
     RecordedModel,
     RecordedSummariser,
     RecordedTool,
@@ -188,10 +191,11 @@ def _play(recorded: _Recorded, graph: TurnGraph, model: RecordedModel) -> list[F
     graph.update_state(_THREAD, values, as_node="finalize")
     answers = [fact["answer"] for fact in recorded.of_type("resumed") if "answer" in fact]
     given: Any = {"messages": [recorded.given]}
+    context = TurnContext(inbox=RecordedInbox(recorded.facts, model))
     while True:
         left = len(model.replies)
         try:
-            output = graph.invoke(given, _THREAD, version="v2")
+            output = graph.invoke(given, _THREAD, context=context, version="v2")
         except TurnError:
             if not model.replies or len(model.replies) == left:
                 break
@@ -225,6 +229,8 @@ def _graph(recorded: _Recorded) -> tuple[TurnGraph, RecordedModel]:
         settings=settings,
         checkpointer=InMemorySaver(),
     )
+    refused = recorded.start.get("refused", ())
+    learn_refusals((type(model).__name__, model.openai_api_base, model.model_name), refused)
     return graph, model
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import uuid
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
+from turnflow.graph.message_form import load_messages
 from turnflow.graph.permissions import Permission, PermissionRequest
 from turnflow.graph.tool_policy import ToolOutput
+from turnflow.graph.transcript import is_steering
 
 Fact = Mapping[str, Any]
 
@@ -46,6 +49,8 @@ class RecordedModel(BaseChatModel):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     model_name: str = ""
+    openai_api_base: str = Field(default_factory=lambda: f"replay:{uuid.uuid4()}")
+    """Stands for an endpoint of which nothing else is known."""
     replies: list[Any]
     """`model.replied` facts that are still to come; shared by copies."""
 
@@ -154,6 +159,36 @@ class RecordedTool(BaseTool):
 
     def _run(self, *_: Any, **__: Any) -> Any:
         raise RecordOverError("a recorded tool is not run")
+
+
+class RecordedInbox:
+    """Gives what came while the turn ran, once the model has replied as often as it had by then.
+
+    Args:
+        facts: The facts of the turn.
+        model: The model of the replay, with its replies still to come.
+    """
+
+    def __init__(self, facts: Sequence[Fact], model: RecordedModel) -> None:
+        self._model = model
+        self._replies = len(model.replies)
+        self._items: list[tuple[int, HumanMessage]] = []
+        replied = 0
+        for fact in facts:
+            replied += fact["type"] == "model.replied"
+            for message in load_messages(fact["messages"]) if fact["type"] == "messages" else ():
+                if isinstance(message, HumanMessage) and is_steering(message):
+                    self._items.append((replied, message))
+            if fact["type"] == "decision" and fact["key"] == "pending_input":
+                self._items.append((replied, HumanMessage("(not of this turn)", id="pending")))
+
+    def pending(self) -> list[HumanMessage]:
+        """What had come by now."""
+        replied = self._replies - len(self._model.replies)
+        return [message for number, message in self._items if number <= replied]
+
+    def acknowledge(self, ids: Iterable[str]) -> None:
+        """Nothing is taken out: the conversation knows what it holds."""
 
 
 def taking(names: Sequence[str]) -> Any:

@@ -49,7 +49,7 @@ def reply_form(
     Args:
         protocol: How replies say what they want.
         profile: What the provider can do.
-        refused: Whether it took no `tools` when they were sent in this turn.
+        refused: Whether it took no `tools` when they were sent.
         is_plain: Whether the reply goes on with a native one: its end has no label, and calls nothing.
     """
     if is_plain:

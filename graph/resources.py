@@ -12,13 +12,17 @@ from typing import Any, cast
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
+from langchain_openai.chat_models.base import BaseChatOpenAI as OpenAIModel
 
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, TurnHooks
 from turnflow.graph.contributions import Contributor
+from turnflow.graph.degradation import degrade
+from turnflow.graph.learned import ModelKey
 from turnflow.graph.memory import Memory
 from turnflow.graph.permissions import PermissionPolicy, as_permission_policy
 from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.profiles import find_profile
 from turnflow.graph.protocol import Protocol, as_protocol
 from turnflow.graph.reply_form import TOOLS_REFUSED, ReplyForm, reply_form
 from turnflow.graph.settings import TurnSettings
@@ -84,6 +88,8 @@ class TurnResources:
 
     make_model: Callable[[str, ProviderProfile], BaseChatModel]
     registries: Registries
+    retry_wait: Callable[[BaseException, int, TurnSettings], float | None] = lambda *_: None
+    """Seconds to wait before a request that failed with this is sent again, by the retry's number, or None."""
     model: ChatModel | str | None = None
     tools: Sequence[Tool] = ()
     policies: Policies = field(default_factory=dict)
@@ -183,10 +189,18 @@ class TurnResources:
                 "(with OPENAI_API_KEY, and OPENAI_BASE_URL for another endpoint than OpenAI's)"
             )
         if isinstance(model, str):
-            return self.make_model(model, self.given_profile or ProviderProfile())
-        if self.given_profile is not None and hasattr(model, "provider_profile"):
-            return cast("BaseChatModel", model).model_copy(update={"provider_profile": self.given_profile})
+            return self.make_model(model, self.profile)
+        if getattr(model, "provider_profile", self.profile) != self.profile:
+            return cast("BaseChatModel", model).model_copy(update={"provider_profile": self.profile})
         return model
+
+    def model_in(self, turn: dict[str, Any]) -> ChatModel:
+        """The model, as it is to be spoken to as far as it is known in a turn what its provider refuses."""
+        model: Any = self.chat_model
+        profile = self.profile_in(turn)
+        if profile != self.profile:
+            model = _speaking(model, profile)
+        return cast("ChatModel", model)
 
     @property
     def model_name(self) -> str:
@@ -203,6 +217,10 @@ class TurnResources:
         if given is None:
             return self.chat_model
         return self.make_model(given, ProviderProfile()) if isinstance(given, str) else given
+
+    def summariser_in(self, turn: dict[str, Any]) -> ChatModel:
+        """The same, as it is to be spoken to as far as it is known in a turn what its provider refuses."""
+        return self.model_in(turn) if self.given_summariser is None else self.summariser_model
 
     @cached_property
     def memory(self) -> Memory:
@@ -236,11 +254,38 @@ class TurnResources:
         factor, field = self.learned_in(turn).get("factor", 1.0), self.profile.reasoning_field
         return default_counter(self.model_name, factor, reasoning_fields=() if field is None else (field,))
 
-    @property
+    @cached_property
     def profile(self) -> ProviderProfile:
-        """What the provider can do: as the graph was told, else as the model itself says."""
-        own = getattr(self.model, "provider_profile", None)
-        return self.given_profile or (own if isinstance(own, ProviderProfile) else ProviderProfile())
+        """What the provider can do.
+
+        As the graph was told, else as the model itself says, else as is known of models of its name and its
+        endpoint.
+        """
+        if self.given_profile is not None:
+            return self.given_profile
+        model: Any = self.model or os.environ.get("TURNFLOW_MODEL")
+        if isinstance(model, str):
+            return find_profile(model, os.environ.get("OPENAI_BASE_URL"))
+        own = getattr(model, "provider_profile", None)
+        says = isinstance(own, ProviderProfile) and (
+            not isinstance(model, OpenAIModel) or "provider_profile" in model.model_fields_set
+        )
+        if says:
+            return cast("ProviderProfile", own)
+        if isinstance(model, OpenAIModel):
+            return find_profile(model.model_name, model.openai_api_base)
+        return ProviderProfile()
+
+    def profile_in(self, turn: dict[str, Any]) -> ProviderProfile:
+        """The same, as far as it is known in a turn what the provider refuses."""
+        refused = refused_in(turn)
+        return degrade(self.profile, refused) if refused else self.profile
+
+    @property
+    def model_key(self) -> ModelKey:
+        """What stands for the model and its endpoint, for what a process learns of them."""
+        model: Any = self.chat_model
+        return type(model).__name__, str(getattr(model, "openai_api_base", None) or ""), self.model_name
 
     @property
     def behaviour(self) -> Behaviour:
@@ -265,8 +310,8 @@ class TurnResources:
         """In what form the model and a turn speak to each other."""
         return reply_form(
             self.protocol,
-            self.profile,
-            refused=TOOLS_REFUSED in turn["degradations"],
+            self.profile_in(turn),
+            refused=TOOLS_REFUSED in refused_in(turn),
             is_plain=bool(turn["message_id"]) and turn.get("plain_part") == turn["message_id"],
         )
 
@@ -290,6 +335,26 @@ class TurnResources:
     def cancelled(self) -> bool:
         """Whether the run was cancelled."""
         return self.cancel is not None and self.cancel.cancelled
+
+
+def refused_in(turn: dict[str, Any]) -> list[str]:
+    """What the provider of a turn is known to refuse."""
+    known = turn.get("refused")
+    # A turn that was stored before there was `refused` says it among its degradations.
+    return (
+        list(known) if known is not None else [each for each in turn["degradations"] if each == TOOLS_REFUSED]
+    )
+
+
+def _speaking(model: Any, profile: ProviderProfile) -> Any:
+    """A model that heeds a profile: as a field of its own, or by the fields that it has for parameters."""
+    if hasattr(model, "provider_profile"):
+        return model.model_copy(update={"provider_profile": profile})
+    fields = getattr(type(model), "model_fields", {})
+    changed = {name: None for name in profile.unsupported_parameters if name in fields}
+    if not profile.stream_usage and "stream_usage" in fields:
+        changed["stream_usage"] = False  # type: ignore[assignment]
+    return model.model_copy(update=changed) if changed else model
 
 
 def _tools_now(tools: Sequence[Tool] | Callable[[], Iterable[Tool]]) -> list[Tool]:

@@ -19,11 +19,13 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command, Durability, Interrupt, StateSnapshot
 from pydantic import ValidationError
 
+from turnflow.graph.breaking_off import ctrl_c_cancels, settled_first
 from turnflow.graph.context import TurnContext
 from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, adrive, drive
+from turnflow.graph.inbox_access import acknowledge_held, is_all_held
 from turnflow.graph.outcome import Outcome, TurnError, make_outcome
-from turnflow.graph.runner import OnEvent, Runner
+from turnflow.graph.runner import OnEvent, Ran, Runner
 from turnflow.graph.shown import shown
 from turnflow.graph.text import storable
 from turnflow.graph.transcript import last_user_message
@@ -73,7 +75,7 @@ def run_turn(
 
     An earlier turn that a crash left unfinished is finished first, so that no input that was stored is
     lost. New input while a question is open cancels the question. Ctrl-C settles the turn as `cancelled`
-    and is raised on.
+    and is raised on (docs/cancelling.md).
 
     Args:
         graph: A graph of `build_turn_graph`.
@@ -91,7 +93,8 @@ def run_turn(
         ValueError: The input or the answer is wrong; the text says how. An open question stays open.
     """
     runner = Runner(graph, _config(graph, thread_id, config), context, on_event, durability)
-    return drive(_turn(runner, input))
+    with runner, ctrl_c_cancels(runner.token):
+        return drive(_turn(runner, input))
 
 
 async def arun_turn(
@@ -109,7 +112,8 @@ async def arun_turn(
     A task that is cancelled from outside settles the turn as `cancelled` before it ends.
     """
     runner = Runner(graph, _config(graph, thread_id, config), context, on_event, durability)
-    return await adrive(_turn(runner, input))
+    with runner:
+        return await settled_first(adrive(_turn(runner, input)), runner.token)
 
 
 def _turn(run: Runner, given: TurnInputLike | None) -> Body[TurnResult]:
@@ -117,20 +121,37 @@ def _turn(run: Runner, given: TurnInputLike | None) -> Body[TurnResult]:
         open_pause = yield from _prepare(run, given)
         if open_pause is not None:
             return open_pause
-        values, interrupts = yield run.run(_as_input(given))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        yield from _settle(run)
+        if run.is_saved and (yield from is_all_held(run.inbox, given, run.state)):
+            values, interrupts = yield from _as_it_stands(run)
+        else:
+            values, interrupts = yield run.run(_as_input(given))
+    except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
+        try:
+            yield from _settle(run)
+        except Exception:
+            logger.exception("the turn of thread %s that was broken off could not be settled", run.thread_id)
         raise
     except ValidationError as error:
         if is_invalid_resume(error):
             answer = shown(given.resume) if isinstance(given, Command) else ""
             raise ValueError(f"the answer {answer} does not fit the question: {_problems(error)}") from error
         raise
+    yield from acknowledge_held(run.inbox, values)
     turn: dict[str, Any] = {}
     if interrupts and run.is_saved:
         snapshot = yield run.newest()
         turn = snapshot.values["turn"]
     return _result(values, interrupts, turn, run)
+
+
+def _as_it_stands(run: Runner) -> Body[Ran]:
+    """What a thread holds that has all of the input already; a turn that is not over goes on."""
+    snapshot = yield run.state()
+    interrupts = tuple(interrupt for task in snapshot.tasks for interrupt in task.interrupts)
+    if not interrupts and _has_open_turn(snapshot.values):
+        ran: Ran = yield run.run(None)
+        return ran
+    return snapshot.values, interrupts
 
 
 def _result(
@@ -164,6 +185,8 @@ def _prepare(run: Runner, given: TurnInputLike | None) -> Body[TurnResult | None
             return _result(snapshot.values, interrupts, snapshot.values["turn"], run)
     elif is_unfinished(snapshot):
         yield from _finish(run)
+    elif _was_cancelled(snapshot):
+        yield from _settle(run)
     return None
 
 
@@ -177,6 +200,11 @@ def is_unfinished(snapshot: StateSnapshot) -> bool:
     if any(task.interrupts or task.error for task in snapshot.tasks):
         return False
     return bool(snapshot.tasks) or START in snapshot.next or _has_open_turn(snapshot.values)
+
+
+def _was_cancelled(snapshot: StateSnapshot) -> bool:
+    """Whether the graph was run by itself, and that task was cancelled."""
+    return any("CancelledError" in str(task.error or "") for task in snapshot.tasks)
 
 
 def _has_open_turn(values: dict[str, Any]) -> bool:
@@ -198,7 +226,7 @@ def _finish(run: Runner) -> Body[None]:
 def _settle(run: Runner) -> Body[None]:
     """End a turn whose run was broken off from outside, as if its token had been cancelled.
 
-    The broken-off task could write nothing; what others have finished is kept.
+    The broken-off task could write nothing; what others have finished is kept, and what came of a reply.
     """
     if not run.is_saved:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.pregel import Pregel
@@ -14,6 +14,7 @@ from langgraph.types import Durability, Interrupt, StreamMode
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, as_context
 from turnflow.graph.flow import TwoWays
+from turnflow.graph.inbox import InputSource
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -24,7 +25,11 @@ Ran = tuple[dict[str, Any], tuple[Interrupt, ...]]
 
 
 class Runner:
-    """One graph with one configuration."""
+    """One graph with one configuration.
+
+    Attributes:
+        token: Cancels what runs; it follows the token of the context while the runner is open (`with`).
+    """
 
     def __init__(
         self,
@@ -38,11 +43,24 @@ class Runner:
         self._config = config
         if on_event is not None and (not callable(on_event) or inspect.iscoroutinefunction(on_event)):
             raise ValueError(f"on_event is a plain function, called with each event; not {on_event!r}")
-        self._context = as_context(context)
+        given = as_context(context) or TurnContext()
+        self.token = CancelToken()
+        self._given_token: CancelToken | None = given.cancel
+        self._unfollow: Callable[[], None] | None = None
+        self._context = replace(given, cancel=self.token)
         self._options: dict[str, Any] = {"version": "v2"}
         if self.is_saved:
             self._options["durability"] = durability
         self._on_event = on_event
+
+    def __enter__(self) -> Self:
+        if self._given_token is not None:
+            self._unfollow = self._given_token.on_cancel(self.token.cancel)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._unfollow is not None:
+            self._unfollow()
 
     @property
     def is_saved(self) -> bool:
@@ -58,6 +76,11 @@ class Runner:
     def checkpoint_id(self) -> str | None:
         """The checkpoint that is gone on from; None for the newest."""
         return self._config.get("configurable", {}).get("checkpoint_id")
+
+    @property
+    def inbox(self) -> InputSource | None:
+        """Where input comes that is put in while a turn runs."""
+        return self._context.inbox  # type: ignore[no-any-return]
 
     def newest(self) -> TwoWays:
         """The thread's newest state, a `StateSnapshot`."""
@@ -118,8 +141,8 @@ class Runner:
         return dict(part["data"]), tuple(known.values())
 
 
-def _cancelled(context: TurnContext | None) -> TurnContext:
+def _cancelled(context: TurnContext) -> TurnContext:
     """The context with a token that is cancelled already."""
     token = CancelToken()
     token.cancel()
-    return replace(context or TurnContext(), cancel=token)
+    return replace(context, cancel=token)

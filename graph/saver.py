@@ -14,6 +14,7 @@ from turnflow.graph.saver_collect import Upkeep
 from turnflow.graph.saver_connection import SaverConnection, SaverError, Synchronous
 from turnflow.graph.saver_edits import EditStore
 from turnflow.graph.saver_effects import EffectStore
+from turnflow.graph.saver_inbox import InboxStore
 from turnflow.graph.saver_prune import FULL_TURNS, KEEP_TURNS
 from turnflow.graph.saver_record import RecordStore
 from turnflow.graph.saver_results import ResultStore
@@ -40,7 +41,7 @@ _PAGE = 16
 """Checkpoints that `alist` fetches per thread hop: few enough to hold decoded, whatever they carry."""
 
 
-class TurnSaver(EditStore, EffectStore, RecordStore, ResultStore, Upkeep):
+class TurnSaver(EditStore, EffectStore, InboxStore, RecordStore, ResultStore, Upkeep):
     """A checkpoint saver on one SQLite file, for `invoke` and `ainvoke`, any thread, any event loop.
 
     Tables and statements are those of LangGraph's `SqliteSaver`, so each reads the other's files.

@@ -76,8 +76,12 @@ class Upkeep(ThreadKeeper):
         return await self._connection.run(self.collect, older_than=older_than, vacuum=vacuum)
 
     def _idle_threads(self, since: float) -> list[str]:
-        """Threads of which nothing is newer than a time; not those of which that is not known."""
+        """Threads of which nothing is newer than a time; not those of which that is not known.
+
+        Nor those whose inbox holds something: it waits for an answer.
+        """
         with self.cursor(transaction=False) as cursor:
+            waiting = _waiting_threads(cursor)
             newest = "SELECT thread_id, max(checkpoint_id) FROM checkpoints GROUP BY thread_id"
             found = cursor.execute(newest).fetchall()
             archived = dict(
@@ -89,11 +93,13 @@ class Upkeep(ThreadKeeper):
         return [
             thread_id
             for thread_id, when in times
-            if when is not None and max(when, archived.get(thread_id, 0.0)) < since
+            if when is not None
+            and max(when, archived.get(thread_id, 0.0)) < since
+            and thread_id not in waiting
         ]
 
     def _gone_threads(self) -> list[str]:
-        """Threads that have rows, but no checkpoints; not those that may just have begun."""
+        """Threads that have rows, but no checkpoints; not those that have just begun, or wait to."""
         recent = time.time() - GRACE
         gone: set[str] = set()
         with self.cursor(transaction=False) as cursor:
@@ -108,6 +114,7 @@ class Upkeep(ThreadKeeper):
                 "SELECT thread_id FROM turnflow_effects WHERE started > ?",
             ):
                 gone.difference_update(row[0] for row in cursor.execute(query, (recent,)))
+            gone.difference_update(_waiting_threads(cursor))
         return [thread_id for thread_id in sorted(gone) if not self._boundary.has(thread_id)]
 
     def _size(self) -> int:
@@ -126,6 +133,11 @@ class Upkeep(ThreadKeeper):
                 self.conn.execute("PRAGMA auto_vacuum=INCREMENTAL")
                 self.conn.execute("VACUUM")
             self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _waiting_threads(cursor: sqlite3.Cursor) -> set[str]:
+    """Threads whose inbox holds something."""
+    return {row[0] for row in cursor.execute("SELECT DISTINCT thread_id FROM turnflow_inbox")}
 
 
 def _check_seconds(given: object) -> None:

@@ -45,6 +45,14 @@ TABLES = {
     value BLOB NOT NULL,
     PRIMARY KEY (thread_id, handle)
 )""",
+    "turnflow_inbox": """CREATE TABLE IF NOT EXISTS turnflow_inbox (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    thread_id TEXT NOT NULL,
+    id TEXT NOT NULL,
+    type TEXT NOT NULL,
+    value BLOB NOT NULL,
+    UNIQUE (thread_id, id)
+)""",
     "turnflow_archive": """CREATE TABLE IF NOT EXISTS turnflow_archive (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     thread_id TEXT NOT NULL,

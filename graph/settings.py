@@ -34,6 +34,26 @@ class TurnSettings(BaseModel):
     """Tokens that recalled turns may take, and never more than a fifth of the window."""
     contributor_timeout: float = Field(default=5.0, gt=0)
     """Seconds that a contributor or a memory may take before the request goes on without it."""
+    first_token_timeout: float | None = Field(default=None, gt=0)
+    """Seconds until the first token of a reply; None: as the profile says, else 60."""
+    idle_timeout: float = Field(default=30.0, gt=0)
+    """Seconds between two pieces of a reply."""
+    usage_timeout: float = Field(default=1.0, ge=0)
+    """Seconds of silence after the finish reason, in which usage may still come."""
+    final_timeout: float = Field(default=8.0, gt=0)
+    """Seconds after the finish reason in all, whatever still comes."""
+    round_timeout: float = Field(default=600.0, gt=0)
+    """Seconds that the requests of one round may take together, waiting and continuations included."""
+    retries_per_round: int = Field(default=2, ge=0)
+    """How often a request of one round is sent again after it failed before it showed anything."""
+    retries_per_turn: int = Field(default=6, ge=0)
+    """The same for a whole turn."""
+    max_retry_wait: float = Field(default=60.0, ge=0)
+    """Longest wait, in seconds, that a provider may ask for before a request is sent again; one that asks
+    for more is not asked again."""
+    pending_input: Literal["yield", "steer"] = "yield"
+    """What a turn does about input that comes while it runs (docs/inbox.md): end so that the next turn can
+    take it, or take it in."""
     tool_timeout: float = Field(default=30.0, gt=0)
     """Seconds a tool may take, unless its policy says otherwise."""
     max_parallel_tools: int = Field(default=8, ge=1)

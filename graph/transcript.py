@@ -25,6 +25,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from turnflow.graph.text import storable
 
 _ID_NAMESPACE = uuid.UUID("6f0d8a52-5f0e-4b83-9d0a-1f6a3d1c7b11")
+_MARK = "@"
 
 
 def merge_messages(state: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessage]:
@@ -121,6 +122,8 @@ class _Transcript:
             self.messages.append(cast("AnyMessage", message))
             self._index(len(self.messages) - 1)
         else:
+            if is_steering(self.messages[known]) and isinstance(message, HumanMessage):
+                message = steering(message)  # it came while a turn ran, and begins none
             self.messages[known] = cast("AnyMessage", message)
             self._index_all()
 
@@ -214,9 +217,40 @@ def results_by_call(messages: Sequence[BaseMessage], message_id: str) -> dict[st
     return {}
 
 
+def is_steering(message: BaseMessage) -> bool:
+    """Whether this is a user message that came while a turn ran, and was taken into that turn."""
+    return isinstance(message, HumanMessage) and own_fields(message).get("steering") is True
+
+
+def is_input(message: BaseMessage) -> bool:
+    """Whether this is a user message that begins a turn."""
+    return isinstance(message, HumanMessage) and not is_steering(message)
+
+
+def steering(message: HumanMessage, *, on: bool = True) -> HumanMessage:
+    """The message with the mark of one that was taken into a running turn, or (`on=False`) without it."""
+    if is_steering(message) == on:
+        return message
+    own = {**own_fields(message), "steering": True}
+    if not on:
+        del own["steering"]
+    rest = {key: value for key, value in message.additional_kwargs.items() if key != "turnflow"}
+    return message.model_copy(update={"additional_kwargs": {**rest, **({"turnflow": own} if own else {})}})
+
+
+def marked_id(message_id: str, mark: str) -> str:
+    """The id of a parent graph's user message in the turn that answers it."""
+    return f"{message_id}{_MARK}{mark}"
+
+
+def unmarked_id(message_id: str) -> str:
+    """The id that `marked_id` was given."""
+    return message_id.rpartition(_MARK)[0] or message_id
+
+
 def last_user_message(messages: Sequence[BaseMessage]) -> HumanMessage | None:
-    """The newest user message, or None."""
-    return next((m for m in reversed(messages) if isinstance(m, HumanMessage)), None)
+    """The newest user message that begins a turn, or None."""
+    return next((m for m in reversed(messages) if isinstance(m, HumanMessage) and is_input(m)), None)
 
 
 def turn_messages(messages: Sequence[AnyMessage], input_id: str | None) -> list[AnyMessage]:

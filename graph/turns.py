@@ -1,4 +1,7 @@
-"""The transcript as turns: each begins with a user message (docs/context.md)."""
+"""The transcript as turns: each begins with a user message (docs/context.md).
+
+A user message that came while a turn ran, and was taken into it, begins none (docs/inbox.md).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
-from turnflow.graph.transcript import own_fields
+from turnflow.graph.transcript import is_steering, own_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,17 @@ def turn_spans(messages: Sequence[BaseMessage]) -> list[TurnSpan]:
         return []
     # By class: asking pydantic what each of ten thousand messages is an instance of takes milliseconds.
     human = {kind for kind in set(map(type, messages)) if issubclass(kind, HumanMessage)}
-    starts = [index for index, message in enumerate(messages) if type(message) in human]
+    starts = [
+        index
+        for index, message in enumerate(messages)
+        if type(message) in human and not (message.additional_kwargs and is_steering(message))
+    ]
+    begin = set(starts)
     if not starts or starts[0] > 0:
         starts.insert(0, 0)
     ends = [*starts[1:], len(messages)]
     return [
-        TurnSpan(start, end, (messages[start].id or "") if type(messages[start]) in human else "")
+        TurnSpan(start, end, (messages[start].id or "") if start in begin else "")
         for start, end in zip(starts, ends, strict=True)
         if end > start
     ]

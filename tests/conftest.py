@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from turnflow.apps.fake_provider import FakeProvider
+from turnflow.graph.learned import forget_learned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,6 +20,13 @@ hypothesis.settings.register_profile("repeatable", derandomize="TURNFLOW_FUZZ_EX
 hypothesis.settings.load_profile("repeatable")
 
 SCENARIOS = Path(__file__).parent / "scenarios"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_learned() -> Iterator[None]:
+    """What a provider taught in one test is not known in the next, which may get its port."""
+    yield
+    forget_learned()
 
 
 @pytest.fixture

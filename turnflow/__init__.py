@@ -8,6 +8,7 @@ from turnflow.graph.contributions import Contribution, ContributionQuery, Contri
 from turnflow.graph.effects import EffectFound
 from turnflow.graph.history import full_history, visible_history
 from turnflow.graph.label_grammar import classify_label
+from turnflow.graph.learned import forget_learned
 from turnflow.graph.logs import JsonLines, log_to
 from turnflow.graph.memory import Memory, Recalled
 from turnflow.graph.outcome import Outcome, TurnError
@@ -27,6 +28,7 @@ from turnflow.graph.permissions import (
     current_permission,
 )
 from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.profiles import find_profile, load_profile, named_profile
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol
 from turnflow.graph.record import read_record, rebuild
 from turnflow.graph.replay import replay
@@ -104,8 +106,12 @@ __all__ = [
     "classify_label",
     "current_permission",
     "explain",
+    "find_profile",
+    "forget_learned",
     "full_history",
+    "load_profile",
     "log_to",
+    "named_profile",
     "open_saver",
     "pinned",
     "plan_context",

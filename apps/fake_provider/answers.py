@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from turnflow.apps.fake_provider.faults import break_body, break_stream
-from turnflow.apps.fake_provider.frames import Frame, Writer, raw_frames
+from turnflow.apps.fake_provider.frames import Frame, Writer, event, raw_frames, trickled
 
 if TYPE_CHECKING:
     from turnflow.apps.fake_provider.faults import Ending
@@ -39,6 +39,8 @@ class Answer:
     headers: dict[str, str]
     writes: list[Write] = field(default_factory=list)
     ending: Ending = "complete"
+    trickle: Write | None = None
+    """What comes again and again, each time after its delay, with the ending `trickle`."""
     sends_headers: bool = True
     header_delay: float = 0.0
 
@@ -63,6 +65,16 @@ def json_answer(status: int, data: object) -> Answer:
     return _whole(status, "application/json", json.dumps(data, ensure_ascii=False).encode())
 
 
+def text_answer(status: int, text: str) -> Answer:
+    """A response of plain text."""
+    return _whole(status, "text/plain; charset=utf-8", text.encode())
+
+
+def event_answer(data: dict[str, Any]) -> Answer:
+    """An event stream of one event, without `[DONE]`."""
+    return Answer(200, _EVENT_STREAM, [Write(event(data))])
+
+
 def step_answer(step: Step, request: dict[str, Any], number: int) -> Answer:
     """The response that a step gives to a request.
 
@@ -80,9 +92,10 @@ def step_answer(step: Step, request: dict[str, Any], number: int) -> Answer:
     frames, ending = break_stream(frames, step.fault)
     return Answer(
         status=200,
-        headers=_EVENT_STREAM,
+        headers=_EVENT_STREAM | _lowered(step.stream.headers),
         writes=_writes(frames, step.stream.write_bytes),
         ending=ending,
+        trickle=_trickle(step.fault, request, number),
         sends_headers=not _before_headers(step.fault),
         header_delay=step.stream.header_delay,
     )
@@ -92,11 +105,14 @@ def _body_answer(step: Step, body: bytes) -> Answer:
     sent, ending = break_body(body, step.fault)
     # A connection that breaks had promised the whole body; one cut cleanly had not.
     promised = len(sent) if ending == "complete" else len(body)
+    # A body that never ends promises no length, and what comes again and again is a blank line before it.
+    length = {} if ending == "trickle" else {"content-length": str(promised)}
     return Answer(
         status=200,
-        headers={"content-type": "application/json", "content-length": str(promised)},
-        writes=[Write(sent, step.stream.first_delay)],
+        headers={"content-type": "application/json"} | _lowered(step.stream.headers) | length,
+        writes=[Write(sent, step.stream.first_delay)] if sent else [],
         ending=ending,
+        trickle=Write(b"\n", step.fault.every) if step.fault is not None else None,
         sends_headers=not _before_headers(step.fault),
         header_delay=step.stream.header_delay,
     )
@@ -123,9 +139,19 @@ def _whole(
     headers: dict[str, str] | None = None,
     header_delay: float = 0.0,
 ) -> Answer:
-    own = {name.lower(): value for name, value in (headers or {}).items()}
-    all_headers = {"content-type": content_type} | own | {"content-length": str(len(body))}
+    length = {"content-length": str(len(body))}
+    all_headers = {"content-type": content_type} | _lowered(headers or {}) | length
     return Answer(status, all_headers, [Write(body)], header_delay=header_delay)
+
+
+def _lowered(headers: dict[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _trickle(fault: Fault | None, request: dict[str, Any], number: int) -> Write | None:
+    if fault is None or fault.kind != "trickle":
+        return None
+    return Write(trickled(fault, request, number), fault.every)
 
 
 def _before_headers(fault: Fault | None) -> bool:

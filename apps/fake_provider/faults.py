@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from turnflow.apps.fake_provider.script import Fault
 
-Ending = Literal["complete", "close", "reset", "hang"]
-"""How a response ends: rightly, or by a closed, a reset or a held connection."""
+Ending = Literal["complete", "close", "reset", "hang", "trickle"]
+"""How a response ends: rightly, by a closed, a reset or a held connection, or never."""
 
 _SERVER_ERROR = {
     "message": "The server had an error while processing your request. Sorry about that!",
@@ -47,12 +47,13 @@ def break_body(body: bytes, fault: Fault | None) -> tuple[bytes, Ending]:
     """What is sent of a body that does not stream, and how it ends.
 
     Such a body has no pieces: it breaks at `after_bytes`, before its first byte (`headers`) or in its middle.
+    Of one that trickles nothing comes.
     """
     if fault is None:
         return body, "complete"
     if fault.kind == "error":
         return error_event(fault).removeprefix(b"data: ").rstrip(), "complete"
-    middle = 0 if fault.after == "headers" else len(body) // 2
+    middle = 0 if fault.after == "headers" or fault.kind == "trickle" else len(body) // 2
     return body[: middle if fault.after_bytes is None else fault.after_bytes], _ending(fault)
 
 
@@ -62,7 +63,12 @@ def error_event(fault: Fault) -> bytes:
 
 
 def _ending(fault: Fault) -> Ending:
-    endings: dict[str, Ending] = {"close": "close", "reset": "reset", "hang": "hang"}
+    endings: dict[str, Ending] = {
+        "close": "close",
+        "reset": "reset",
+        "hang": "hang",
+        "trickle": "trickle",
+    }
     return endings.get(fault.kind, "complete")
 
 
@@ -75,8 +81,8 @@ def _place(frames: Sequence[Frame], fault: Fault) -> int:
     after_pieces = spoken[-1] if spoken else 0
     if fault.after in {"headers", "request"}:
         return 0
-    if fault.after == "end":
-        return done
+    if fault.after in {"end", "done"}:
+        return done if fault.after == "end" else len(frames)
     if isinstance(fault.after, int):
         return pieces[fault.after] if fault.after < len(pieces) else after_pieces
     return after_pieces if finish is None else finish

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnflow.apps.fake_provider.call_deltas import SentCall, call_deltas, whole_call
+from turnflow.apps.fake_provider.script import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from turnflow.apps.fake_provider.script import HexBytes, Reply, Stream
+    from turnflow.apps.fake_provider.script import Fault, HexBytes, Stream
 
 CREATED = 1_700_000_000
 """The creation time of every reply, in seconds: the same bytes on each run."""
 
 _CHARACTERS_A_TOKEN = 4
+_COMMENT = b": keep-alive\n\n"
 _WORDS = re.compile(r"\S+\s*|\s+")
 
 
@@ -25,7 +27,7 @@ _WORDS = re.compile(r"\S+\s*|\s+")
 class Frame:
     """One event of a stream: its bytes, what it is, and how long to wait before it (seconds)."""
 
-    kind: Literal["comment", "role", "piece", "finish", "usage", "done"]
+    kind: Literal["comment", "role", "piece", "finish", "late", "usage", "done"]
     data: bytes
     delay: float = 0.0
 
@@ -66,8 +68,8 @@ class Writer:
 
     def frames(self, stream: Stream) -> list[Frame]:
         """The frames of the reply's event stream, `[DONE]` included."""
-        frames = [Frame("role", self._chunk({"role": "assistant", "content": ""}), stream.first_delay)]
-        frames += [Frame("piece", self._chunk(delta), stream.delay) for delta in self._deltas(stream)]
+        frames = [Frame("role", self.chunk({"role": "assistant", "content": ""}), stream.first_delay)]
+        frames += [Frame("piece", self.chunk(delta), stream.delay) for delta in self._deltas(stream)]
         frames += self._ending(stream)
         return list(_with_comments(frames)) if stream.comments else frames
 
@@ -98,15 +100,19 @@ class Writer:
         with_finish = usage is not None and stream.usage_frame == "with_finish"
         reason = self._reply.sent_finish_reason
         if reason is not None:
-            yield Frame("finish", self._chunk({}, reason, usage if with_finish else None), stream.delay)
+            finish = Frame("finish", self.chunk({}, reason, usage if with_finish else None), stream.delay)
+            yield from [finish] * stream.finish_times
+        for piece in cut_text(self._reply.late_content, stream.chunk):
+            yield Frame("late", self.chunk({"content": piece}), stream.delay)
         if usage is not None and not with_finish and (stream.usage_frame == "always" or self._usage_asked()):
             frame = event(self._envelope("chat.completion.chunk", []) | {"usage": usage})
             yield Frame("usage", frame, stream.usage_delay)
         yield Frame("done", b"data: [DONE]\n\n")
 
-    def _chunk(
+    def chunk(
         self, delta: dict[str, Any], finish_reason: str | None = None, usage: dict[str, Any] | None = None
     ) -> bytes:
+        """One event of the reply's stream."""
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
         return event(self._envelope("chat.completion.chunk", [choice]) | ({"usage": usage} if usage else {}))
 
@@ -138,6 +144,18 @@ class Writer:
         }
 
 
+def trickled(fault: Fault, request: dict[str, Any], number: int) -> bytes:
+    """One of the events that a `trickle` sends for ever."""
+    if fault.of == "comments":
+        return _COMMENT
+    deltas: dict[str, dict[str, Any]] = {
+        "empty_deltas": {"content": ""},
+        "thinking": {"reasoning_content": "hm "},
+        "text": {"content": "on and "},
+    }
+    return Writer(Reply(), request, number).chunk(deltas[fault.of])
+
+
 def raw_frames(pieces: list[str | HexBytes], stream: Stream) -> list[Frame]:
     """Pieces given byte by byte as frames, none added."""
     return [
@@ -152,7 +170,7 @@ def raw_frames(pieces: list[str | HexBytes], stream: Stream) -> list[Frame]:
 
 def _with_comments(frames: list[Frame]) -> Iterator[Frame]:
     for frame in frames:
-        yield Frame("comment", b": keep-alive\n\n")
+        yield Frame("comment", _COMMENT)
         yield frame
 
 

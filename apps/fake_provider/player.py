@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from turnflow.apps.fake_provider.answers import Answer, error_answer, json_answer, step_answer
 from turnflow.apps.fake_provider.expectations import mismatches
 from turnflow.apps.fake_provider.frames import CREATED
-from turnflow.apps.fake_provider.strict import Violation, malformed, violations
+from turnflow.apps.fake_provider.refusals import refusal_answer, refused
+from turnflow.apps.fake_provider.strict import RULES, malformed, violations
 
 if TYPE_CHECKING:
     from turnflow.apps.fake_provider.script import Script, Step
+    from turnflow.apps.fake_provider.violation import Violation
 
 
 class Player:
@@ -30,6 +32,15 @@ class Player:
     def __init__(self, script: Script, *, strict: bool) -> None:
         self._script = script
         self._strict = strict
+        # A rule that the script refuses by is not strict mode's any more.
+        named = {refusal.what for refusal in script.refuses}
+        given = script.strictness
+        self._strictness = given.model_copy(
+            update={
+                "allow": [*given.allow, *(rule for rule in RULES if rule in named)],
+                "also": [rule for rule in given.also if rule not in named],
+            }
+        )
         self._arrived = threading.Condition()
         self._played = [0] * len(script.steps)
         self._requests: list[dict[str, Any]] = []
@@ -52,7 +63,7 @@ class Player:
 
     @property
     def refusals(self) -> list[str]:
-        """The names of the parameters that were refused, once for each refused request."""
+        """What was refused because the script says so, once for each refused request."""
         with self._arrived:
             return list(self._refusals)
 
@@ -113,18 +124,15 @@ class Player:
             first = found[0]
             text = f"{first.param}: {first.message}"
             return error_answer(400, text, code=first.rule or "malformed", param=first.param)
-        if (name := self._refused(request)) is not None:
-            self._refusals.append(name)
-            return _refusal(name)
+        if (refusal := refused(self._script.refuses, request, self._script.strictness)) is not None:
+            self._refusals.append(refusal.what)
+            return refusal_answer(refusal, request)
         return self._play(request, number)
 
     def _broken_rules(self, request: Any) -> list[Violation]:
         if (problem := malformed(request)) is not None:
             return [problem]
-        return violations(request, self._script.strictness) if self._strict else []
-
-    def _refused(self, request: dict[str, Any]) -> str | None:
-        return next((name for name in self._script.refuses if _uses(request, name)), None)
+        return violations(request, self._strictness) if self._strict else []
 
     def _play(self, request: dict[str, Any], number: int) -> Answer:
         at = self._next_step(request)
@@ -164,28 +172,6 @@ class Player:
     def _fail(self, number: int, status: int, code: str, text: str) -> Answer:
         self._errors.append(f"request {number}: {text}")
         return error_answer(status, f"fake provider: request {number}: {text}", code=code)
-
-
-def _uses(request: dict[str, Any], name: str) -> bool:
-    messages = request["messages"]
-    if name == "system":
-        return any(message["role"] == "system" for message in messages)
-    if name == "images":
-        contents = [message.get("content") for message in messages]
-        parts = [part for content in contents if isinstance(content, list) for part in content]
-        return any(isinstance(part, dict) and part.get("type") == "image_url" for part in parts)
-    return name in request
-
-
-def _refusal(name: str) -> Answer:
-    if name == "system":
-        text, param, code = "System role is not supported by this model.", "messages", "unsupported_value"
-    elif name == "images":
-        text, param, code = "This model does not support image input.", "messages", "unsupported_value"
-    else:
-        text = f"Unsupported parameter: '{name}' is not supported with this model."
-        param, code = name, "unsupported_parameter"
-    return error_answer(400, text, code=code, param=param)
 
 
 def _described(step: Step) -> str:

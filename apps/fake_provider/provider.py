@@ -89,7 +89,7 @@ class FakeProvider:
 
     @property
     def refusals(self) -> list[str]:
-        """The parameters that were refused because the script `refuses` them."""
+        """What was refused because the script `refuses` it, each by its name there."""
         return self._player.refusals
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -12,6 +12,7 @@ from pydantic import (
     JsonValue,
     NonNegativeFloat,
     NonNegativeInt,
+    PositiveFloat,
     PositiveInt,
     field_validator,
     model_validator,
@@ -52,7 +53,15 @@ Rule = Literal[
 ]
 """The rules of strict mode, each a function in strict.py."""
 
-FaultKind = Literal["truncate", "close", "reset", "hang", "error", "malformed"]
+PickyRule = Literal[
+    "system_role", "alternation", "silent_calls", "names", "call_ids", "images", "text_blocks"
+]
+"""The rules that only some providers have, each a function in picky.py."""
+
+Wording = Literal["openai", "vllm", "pydantic", "serde", "go", "mistral", "llama", "bare", "text"]
+"""In whose words a provider refuses something."""
+
+FaultKind = Literal["truncate", "close", "reset", "hang", "error", "malformed", "trickle"]
 
 
 def _as_list(value: object) -> object:
@@ -88,6 +97,8 @@ class Reply(_Part):
     tool_calls: list[Call] = Field(default_factory=list)
     finish_reason: str | None = "auto"
     """"auto" is `tool_calls` with calls and `stop` without; None is never sent."""
+    late_content: str | list[str] | None = None
+    """Content that is streamed behind the finish reason."""
     usage: dict[str, JsonValue] | Literal["auto"] | None = "auto"
     """"auto" counts four characters a token; None never comes, asked for or not."""
 
@@ -119,6 +130,10 @@ class Stream(_Part):
     call_style: Annotated[list[CallStyle], BeforeValidator(_as_list)] = Field(default_factory=list)
     comments: bool = False
     """An SSE comment before each event, as routers send to keep a connection open."""
+    finish_times: PositiveInt = 1
+    """How many times the finish reason is sent."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Further headers of the response, or others; `content-encoding: gzip` makes garbage of the body."""
 
     @field_validator("call_style")
     @classmethod
@@ -132,12 +147,16 @@ class Fault(_Part):
     """What breaks while a reply is sent, and where."""
 
     kind: FaultKind
-    after: NonNegativeInt | Literal["request", "headers", "finish", "end"] | None = None
-    """After so many pieces of the reply, or a named place; "end" is just before `[DONE]`."""
+    after: NonNegativeInt | Literal["request", "headers", "finish", "end", "done"] | None = None
+    """After so many pieces of the reply, or a named place: "end" is before `[DONE]`, "done" is behind it."""
     after_bytes: NonNegativeInt | None = None
     """After so many bytes of the response's body."""
     error: dict[str, JsonValue] | None = None
     """The error object of kind `error`; None: a server error in OpenAI's words."""
+    of: Literal["comments", "empty_deltas", "thinking", "text"] = "comments"
+    """What comes for ever with kind `trickle`."""
+    every: PositiveFloat = 0.05
+    """Seconds between two of it."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -149,6 +168,8 @@ class Fault(_Part):
             raise ValueError("'after: request' goes with close, reset and hang only")
         if self.error is not None and self.kind != "error":
             raise ValueError("'error' goes with kind 'error' only")
+        if {"of", "every"} & self.model_fields_set and self.kind != "trickle":
+            raise ValueError("'of' and 'every' go with kind 'trickle' only")
         return self
 
 
@@ -251,6 +272,40 @@ class Strictness(_Part):
     """Further top-level parameters that this provider knows."""
     accepts_reasoning: bool = False
     """Assistant messages may carry `reasoning_content` and `reasoning`."""
+    also: list[PickyRule] = Field(default_factory=list)
+    """Rules that only some providers have, and this one does."""
+
+
+class Refusal(_Part):
+    """Something this provider does not take, and how it says so."""
+
+    what: str
+    """A parameter, `system`, or a rule of strict mode or of picky providers."""
+    values: list[JsonValue] | None = None
+    """Only these values of the parameter are refused."""
+    taken: list[JsonValue] | None = None
+    """Only these values of the parameter are taken."""
+    wording: Wording = "openai"
+    status: Annotated[int, Field(ge=400, le=599)] = 400
+    in_stream: bool = False
+    """A request that streams gets the refusal as the first event of a response with status 200."""
+    body: JsonValue = None
+    """A JSON body in place of the wording's."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.values is not None and self.taken is not None:
+            raise ValueError("'values' and 'taken' exclude each other")
+        about_value = self.values is not None or self.taken is not None
+        if about_value and self.what in {*get_args(Rule), *get_args(PickyRule), "system"}:
+            raise ValueError(f"'values' and 'taken' go with a parameter, not with rule '{self.what}'")
+        if self.body is not None and "wording" in self.model_fields_set:
+            raise ValueError("'body' and 'wording' exclude each other")
+        return self
+
+
+def _as_refusal(value: object) -> object:
+    return {"what": value} if isinstance(value, str) else value
 
 
 class Script(_Part):
@@ -259,8 +314,8 @@ class Script(_Part):
     note: str = ""
     strict: bool = True
     strictness: Strictness = Field(default_factory=Strictness)
-    refuses: list[str] = Field(default_factory=list)
-    """Parameters this provider answers with a 400 that names them; also `images` and `system`."""
+    refuses: list[Annotated[Refusal, BeforeValidator(_as_refusal)]] = Field(default_factory=list)
+    """What this provider does not take; a text alone is a refusal with a 400 in OpenAI's words."""
     models: list[str] = Field(default_factory=lambda: ["fake-model"])
     """What `GET /v1/models` lists."""
     steps: list[Step]

@@ -142,6 +142,10 @@ class _Connection:
             await self._write(h11.EndOfMessage())
         elif answer.ending == "hang":
             await self._until_client_leaves()
+        elif answer.ending == "trickle" and answer.trickle is not None:
+            while True:  # until the client leaves, which is an error of the write
+                await asyncio.sleep(answer.trickle.delay)
+                await self._write(h11.Data(data=answer.trickle.data))
         elif answer.ending == "reset":
             connected: socket.socket = self._writer.get_extra_info("socket")
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)

@@ -9,14 +9,19 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
+from turnflow.apps.fake_provider.picky import PICKY
 from turnflow.apps.fake_provider.script import Rule, Strictness
-
-Request = dict[str, Any]
-Check = Callable[[Request, Strictness], "Iterator[Violation]"]
+from turnflow.apps.fake_provider.violation import (
+    SYSTEM_ROLES,
+    Check,
+    Request,
+    Violation,
+    call_ids,
+    says_nothing,
+)
 
 PARAMETERS = frozenset({
     "model", "messages", "stream", "stream_options", "tools", "tool_choice", "parallel_tool_calls",
@@ -28,7 +33,6 @@ PARAMETERS = frozenset({
 })  # fmt: skip
 """The top-level parameters of OpenAI's chat completions, without the deprecated ones."""
 
-_SYSTEM_ROLES = ("system", "developer")
 _FIELDS = {
     "system": {"role", "content", "name"},
     "developer": {"role", "content", "name"},
@@ -39,20 +43,6 @@ _FIELDS = {
 _PARTS = ("text", "refusal", "image_url", "input_audio", "file")
 """Types of content parts; each holds its value in a field of the same name."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One thing a strict provider refuses."""
-
-    rule: Rule | None
-    """The rule broken; None: the request is not well formed."""
-    param: str
-    """Where, as in `messages[3].content`."""
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.param}: {self.message} ({self.rule or 'malformed'})"
 
 
 def malformed(request: object) -> Violation | None:
@@ -71,13 +61,13 @@ def malformed(request: object) -> Violation | None:
 
 
 def violations(request: Request, strictness: Strictness) -> list[Violation]:
-    """All violations of a well-formed request, those of the request before those of its messages."""
-    return [
-        violation
-        for rule, check in RULES.items()
-        if rule not in strictness.allow
-        for violation in check(request, strictness)
-    ]
+    """All violations of a well-formed request, those of the request before those of its messages.
+
+    The rules are those of strict mode that the settings do not `allow`, and those that there are `also`.
+    """
+    always = [check for rule, check in RULES.items() if rule not in strictness.allow]
+    also = [PICKY[rule] for rule in strictness.also]
+    return [violation for check in [*always, *also] for violation in check(request, strictness)]
 
 
 def unknown_parameter(request: Request, strictness: Strictness) -> Iterator[Violation]:
@@ -137,7 +127,7 @@ def unknown_message_field(request: Request, strictness: Strictness) -> Iterator[
 def system_position(request: Request, _: Strictness) -> Iterator[Violation]:
     """A system message that is not the first message."""
     for at, message in enumerate(request["messages"]):
-        if at and message["role"] in _SYSTEM_ROLES:
+        if at and message["role"] in SYSTEM_ROLES:
             text = "System message must be at the beginning, and only one."
             yield Violation("system_position", f"messages[{at}].role", text)
 
@@ -145,8 +135,8 @@ def system_position(request: Request, _: Strictness) -> Iterator[Violation]:
 def user_first(request: Request, _: Strictness) -> Iterator[Violation]:
     """A conversation that does not begin with the user, after the system message if there is one."""
     messages = request["messages"]
-    at = 1 if messages[0]["role"] in _SYSTEM_ROLES else 0
-    if at < len(messages) and messages[at]["role"] not in ("user", *_SYSTEM_ROLES):
+    at = 1 if messages[0]["role"] in SYSTEM_ROLES else 0
+    if at < len(messages) and messages[at]["role"] not in ("user", *SYSTEM_ROLES):
         text = (
             f"Expected the first message after the system message from 'user', got '{messages[at]['role']}'."
         )
@@ -206,7 +196,7 @@ def empty_content(request: Request, _: Strictness) -> Iterator[Violation]:
     """Messages that say nothing; only an assistant that calls tools may be silent."""
     for at, message in enumerate(request["messages"]):
         silent_allowed = message["role"] == "assistant" and message.get("tool_calls")
-        if not silent_allowed and _says_nothing(message.get("content")):
+        if not silent_allowed and says_nothing(message.get("content")):
             text = f"The message from '{message['role']}' must have non-empty content."
             yield Violation("empty_content", f"messages[{at}].content", text)
 
@@ -228,7 +218,7 @@ def invalid_tool_calls(request: Request, _: Strictness) -> Iterator[Violation]:
 
 def duplicate_call_ids(request: Request, _: Strictness) -> Iterator[Violation]:
     """A call id that the request holds twice."""
-    for call_id in _twice([call_id for message in request["messages"] for call_id in _call_ids(message)]):
+    for call_id in _twice([call_id for message in request["messages"] for call_id in call_ids(message)]):
         text = f"Tool call ids must be unique, '{call_id}' is not."
         yield Violation("duplicate_call_ids", "messages", text)
 
@@ -237,7 +227,7 @@ def unanswered_calls(request: Request, _: Strictness) -> Iterator[Violation]:
     """Calls that are not answered by the tool messages directly behind them."""
     for at, message in enumerate(request["messages"]):
         answered = [result.get("tool_call_id") for result in _results_behind(request, at)]
-        missing = [call_id for call_id in _call_ids(message) if call_id not in answered]
+        missing = [call_id for call_id in call_ids(message) if call_id not in answered]
         if missing:
             text = (
                 "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
@@ -251,7 +241,7 @@ def unmatched_results(request: Request, _: Strictness) -> Iterator[Violation]:
     owed: set[str] = set()
     for at, message in enumerate(request["messages"]):
         if message["role"] != "tool":
-            owed = set(_call_ids(message))
+            owed = set(call_ids(message))
         elif (answered := str(message.get("tool_call_id"))) in owed:
             owed.remove(answered)
         else:
@@ -325,13 +315,6 @@ def _is_object_text(text: object) -> bool:
         return False
 
 
-def _call_ids(message: dict[str, Any]) -> list[str]:
-    calls = message.get("tool_calls")
-    return (
-        [str(call.get("id")) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    )
-
-
 def _results_behind(request: Request, at: int) -> Iterator[dict[str, Any]]:
     for message in request["messages"][at + 1 :]:
         if message["role"] != "tool":
@@ -347,15 +330,6 @@ def _followers(request: Request, role: str, next_role: str) -> Iterator[int]:
 def _is_part(part: object) -> bool:
     kind = str(part.get("type")) if isinstance(part, dict) else ""
     return kind in _PARTS and isinstance(part, dict) and part.get(kind) is not None
-
-
-def _says_nothing(content: object) -> bool:
-    if isinstance(content, list):
-        texts = [
-            part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"
-        ]
-        return not content or any(not isinstance(text, str) or not text.strip() for text in texts)
-    return content is None or (isinstance(content, str) and not content.strip())
 
 
 def _twice(names: list[str]) -> list[str]:

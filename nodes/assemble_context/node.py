@@ -16,6 +16,7 @@ from turnflow.graph.decision import decide
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.folding import fold_wanted
 from turnflow.graph.langgraph_access import remembers
+from turnflow.graph.learned import known_refusals
 from turnflow.graph.open_calls import SUPERSEDED, close_open_calls
 from turnflow.graph.outcome import ErrorInfo
 from turnflow.graph.pauses import announce_pause, next_pause
@@ -27,6 +28,7 @@ from turnflow.graph.transcript import has_handles, merge_messages
 from turnflow.nodes.assemble_context.loading import left_behind, loaded_by
 from turnflow.nodes.assemble_context.request import plan_request
 from turnflow.nodes.assemble_context.rounds import next_round
+from turnflow.nodes.assemble_context.steering import taken_as_input, with_pending_input
 from turnflow.nodes.assemble_context.take_in import keep_done, take_in
 from turnflow.nodes.assemble_context.told import told
 from turnflow.nodes.assemble_context.turn_start import end_abandoned, new_turn, starts_turn
@@ -63,7 +65,8 @@ def _start(state: TurnState, run: NodeRun) -> Body[Update]:
     place = yield from find_place(whole, turn["input_id"], old, run)
     meta = touched((state.get("session") or {}).get("meta", {}), resources.context.user_id, time.time())
     reports = [*left_behind(batch_of(state), old), *closed.reports]
-    session = merge_session(loaded_by(reports), {"meta": meta})
+    taken = yield from taken_as_input(state, run)
+    session = merge_session(loaded_by(reports), {"meta": meta, **taken})
     turn |= {"unavailable": unavailable, **place.fields, **_learned(old, run)}
     turn |= _loaded(merge_session(state.get("session"), session), whole)
     changes = [*closed.messages, *place.removed]
@@ -82,9 +85,12 @@ def _start(state: TurnState, run: NodeRun) -> Body[Update]:
 
 
 def _learned(old: dict[str, Any], run: NodeRun) -> dict[str, Any]:
-    """Fields of the turn: what earlier turns have learned about the model that it asks."""
-    learned = run.resources.learned_in(old)
-    return {"learned": learned} if learned else {}
+    """Fields of the turn: what earlier turns have learned about the model that it asks, and its provider."""
+    learned, refused = run.resources.learned_in(old), known_refusals(run.resources.model_key)
+    return {
+        **({"learned": learned} if learned else {}),
+        **({"refused": list(refused)} if refused else {}),
+    }
 
 
 def _join(state: TurnState, run: NodeRun) -> Body[Update]:
@@ -97,7 +103,7 @@ def _join(state: TurnState, run: NodeRun) -> Body[Update]:
         return (yield from announce_pause(state["turn"], pause, run))
     if batch["joined"] or next_wave(batch):
         return {}
-    return take_in(batch, state, run)
+    return (yield from with_pending_input(take_in(batch, state, run), state, run))
 
 
 def _loaded(session: dict[str, Any], messages: Sequence[AnyMessage]) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     ChatMessage,
-    HumanMessage,
     SystemMessage,
     ToolMessage,
 )
 
 from turnflow.graph.folds import effective_messages
 from turnflow.graph.tool_names import ASK_USER
+from turnflow.graph.transcript import is_input
 from turnflow.graph.turns import TurnSpan, is_pinned, pinned_groups, turn_spans
 
 _NONE: frozenset[int] = frozenset()
@@ -67,7 +67,7 @@ class Outline:
         current = _current(spans, input_id)
         self.turns = spans[:current]
         start = spans[current].start if spans else 0
-        self.has_input = bool(spans) and isinstance(messages[start], HumanMessage)
+        self.has_input = bool(spans) and is_input(messages[start])
         self.current = TurnSpan(start, len(messages), spans[current].input_id if spans else "")
         self.summarised = self._behind(through_id)
         recent = 0 if recent_turns is None else max(0, len(self.turns) - recent_turns)

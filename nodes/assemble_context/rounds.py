@@ -6,6 +6,9 @@ from typing import Any
 
 from turnflow.graph.settings import TurnSettings
 
+_OF_A_ROUND = frozenset({"part_shown", "round_retries", "round_seconds"})
+"""Fields of the turn that a new round begins without."""
+
 
 def next_round(turn: dict[str, Any], decision: dict[str, Any], settings: TurnSettings) -> dict[str, Any]:
     """The `turn` channel for the next request.
@@ -22,7 +25,7 @@ def next_round(turn: dict[str, Any], decision: dict[str, Any], settings: TurnSet
     if phase != "finish" and number > turn["max_rounds"]:
         cause = "rounds"
         phase = "settle" if number <= turn["max_rounds"] + settings.settle_rounds else "finish"
-    rest = {key: value for key, value in turn.items() if key != "part_shown"}
+    rest = {key: value for key, value in turn.items() if key not in _OF_A_ROUND}
     return {
         **rest,
         "round": number,

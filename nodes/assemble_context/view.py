@@ -10,11 +10,11 @@ from turnflow.graph.constraint import request_constraint
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol
 from turnflow.graph.repairs import repair_directive
 from turnflow.graph.reply_form import TOOLS_REFUSED, ReplyForm
-from turnflow.graph.resources import TurnResources
+from turnflow.graph.resources import TurnResources, refused_in
 from turnflow.graph.tool_names import ASK_USER, READ_RESULT
+from turnflow.graph.wire_texts import wire_texts
 from turnflow.nodes.assemble_context.fences import ContextTexts
 from turnflow.nodes.assemble_context.planner import PlanInput, plan_context
-from turnflow.nodes.assemble_context.projection import Fillers
 from turnflow.nodes.assemble_context.system_prompt import system_prompt
 from turnflow.nodes.assemble_context.written import Wording
 from turnflow.prompts import Prompts
@@ -72,16 +72,7 @@ def plan_view(
             wording=Wording(
                 results=prompts.template("context", "tool_results"),
                 result=prompts.template("context", "tool_result"),
-                fillers=Fillers(
-                    opening=prompts.text("context", "opening"),
-                    bridge=prompts.text("context", "bridge"),
-                    go_on=prompts.text("context", "go_on"),
-                    no_output=prompts.text("result", "empty"),
-                    attached=prompts.template("context", "attached"),
-                    attachments_follow=prompts.text("context", "attachments_follow"),
-                    attachments=prompts.text("context", "attachments"),
-                    attachment=prompts.template("context", "attachment"),
-                ),
+                fillers=wire_texts(prompts).projection,
             ),
         )
     )
@@ -90,7 +81,7 @@ def plan_view(
     if as_json or not turn["continuing"]:  # the rest of a text has no label, and no beginning
         constraint = request_constraint(
             form.protocol,
-            resources.profile,
+            resources.profile_in(turn),
             described,
             dialect=form.dialect,
             may_call=turn["phase"] != "finish",
@@ -129,7 +120,7 @@ def _directives(
 ) -> list[dict[str, str]]:
     prompts = resources.prompts
     said = [*repair_directive(turn, form, tools, prompts), *turn["directives"]]
-    if TOOLS_REFUSED in turn["degradations"] and not form.can_call and turn["phase"] != "finish":
+    if TOOLS_REFUSED in refused_in(turn) and not form.can_call and turn["phase"] != "finish":
         said.append({"key": "no_tools", "text": prompts.text("directive", "no_tools")})
     if turn["continuing"]:
         said.append({"key": "continue", "text": prompts.text("directive", _continue_key(form))})

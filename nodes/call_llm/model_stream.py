@@ -1,4 +1,4 @@
-"""A model's stream, waited for chunk by chunk, that a cancel token can break off."""
+"""A model's stream, waited for chunk by chunk, that a cancel token or a clock can break off."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import math
 import queue
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import Literal
@@ -14,19 +15,31 @@ from langchain_core.messages import BaseMessage
 
 from turnflow.graph import daemon
 from turnflow.graph.cancel import CancelToken
+from turnflow.nodes.call_llm.stream_clock import StreamClock
 
-Tail = Literal["end", "cancelled", "tick"]
+Tail = Literal["end", "cancelled", "tick", "late"]
 Chunk = BaseMessage | Tail
+
+_HELD_UP = 0.1
+"""Who wakes so many seconds after the time was held up; what did come could not be read either."""
+_GRACE = 0.25
+"""Seconds in which it is read then, before the silence counts."""
+_TIMER_SLACK = 0.001
+"""Seconds by which a timer that is set already may be late."""
+_MOST_UNREAD = 64
+"""Chunks that a model may give at a stretch, never waiting for anything, before others get their turn."""
 
 
 class ModelStream:
     """The chunks of one request; a node's body waits for them one by one.
 
-    A wait gives a chunk, `end` once there are no more, `cancelled` once the token is, or `tick` when the
-    time that `due` names is over. What the model raises is raised to the one who waits.
+    A wait gives a chunk, `end` once there are no more, `cancelled` once the token is, `tick` when the time
+    that `due` names is over, or `late` when the clock's is; what that means the clock says. What the model
+    raises is raised to the one who waits. A chunk that has come is given, however late it is asked for,
+    unless the round's time is over, or the time after the finish reason.
 
-    A stream that nobody can cancel and that has no ticks is read directly. Any other is read by a thread
-    (or a task) of its own, so that a model that keeps silent holds up neither.
+    A stream that has neither token, clock nor ticks is read directly. Any other is read by a thread (or a
+    task) of its own, so that a model that keeps silent holds up none of them.
 
     Args:
         open_stream: Opens the stream, blocking.
@@ -34,6 +47,7 @@ class ModelStream:
         cancel: The token to look at.
         due: Seconds until the caller wants a `tick`, None while it wants none; absent for a caller that
             never does.
+        clock: The clock to heed; the caller tells it what each chunk was.
     """
 
     def __init__(
@@ -43,11 +57,14 @@ class ModelStream:
         *,
         cancel: CancelToken | None = None,
         due: Callable[[], float | None] | None = None,
+        clock: StreamClock | None = None,
     ) -> None:
         self._open = open_stream
         self._aopen = aopen_stream
         self._cancel = cancel
         self._due = due
+        self._clock = clock
+        self._is_watched = cancel is not None or due is not None or clock is not None
         self._chunks: Iterator[BaseMessage] | None = None
         self._achunks: AsyncIterator[BaseMessage] | None = None
         self._thread: _ThreadPump | None = None
@@ -56,16 +73,18 @@ class ModelStream:
     def call(self) -> Chunk:
         """The next chunk, blocking."""
         if self._is_watched:
-            self._thread = self._thread or _ThreadPump(self._open, self._cancel)
-            return self._thread.next(self._patience())
+            if self._thread is None:
+                self._thread = _ThreadPump(self._open, self._cancel, self._clock)
+            return self._thread.next(self._due)
         self._chunks = self._chunks or self._open()
         return next(self._chunks, "end")
 
     async def acall(self) -> Chunk:
         """The next chunk, awaiting."""
         if self._is_watched:
-            self._task = self._task or _TaskPump(self._aopen, self._cancel)
-            return await self._task.next(self._patience())
+            if self._task is None:
+                self._task = _TaskPump(self._aopen, self._cancel, self._clock)
+            return await self._task.next(self._due)
         self._achunks = self._achunks or self._aopen()
         return await anext(self._achunks, "end")
 
@@ -75,101 +94,224 @@ class ModelStream:
             if pump is not None:
                 pump.close()
 
-    @property
-    def _is_watched(self) -> bool:
-        return self._cancel is not None or self._due is not None
-
-    def _patience(self) -> float | None:
-        return self._due() if self._due else None
-
 
 class _ThreadPump:
-    """Reads a stream in a daemon thread; a thread that is given up ends with the next chunk."""
+    """Reads a stream in a daemon thread.
 
-    def __init__(self, open_stream: Callable[[], Iterator[BaseMessage]], cancel: CancelToken | None) -> None:
+    A thread that is given up ends with the next chunk, or once its client has had enough of the silence.
+    """
+
+    def __init__(
+        self,
+        open_stream: Callable[[], Iterator[BaseMessage]],
+        cancel: CancelToken | None,
+        clock: StreamClock | None,
+    ) -> None:
         self._open = open_stream
         self._cancel = cancel
+        self._clock = clock
         # `put` of a SimpleQueue may be called from a signal handler.
         self._arrived: queue.SimpleQueue[Chunk | BaseException] = queue.SimpleQueue()
+        self._has_all = False
+        self._is_over = False
         self._closed = False
         self._remove = cancel.on_cancel(lambda: self._arrived.put("cancelled")) if cancel else None
         daemon.start(self._pump)
 
-    def next(self, patience: float | None) -> Chunk:
-        deadline = math.inf if patience is None else time.monotonic() + patience
-        while not (self._cancel and self._cancel.cancelled):
-            left = max(0.0, deadline - time.monotonic())
-            try:
-                return _unwrap(self._arrived.get(timeout=min(daemon.SLICE_SECONDS, left)))
-            except queue.Empty:
-                if left <= daemon.SLICE_SECONDS:
-                    return "tick"
-        return "cancelled"
+    def next(self, due: Callable[[], float | None] | None) -> Chunk:
+        if self._cancel is not None and self._cancel.cancelled:
+            return "cancelled"
+        if not self._arrived.empty():
+            if self._clock is not None and not self._has_all and self._clock.overdue():
+                return "late"
+            return self._taken(self._arrived.get())
+        if self._is_over:
+            return "end"
+        patience = due() if due is not None else None
+        if self._clock is None:
+            return self._wait(patience)
+        self._clock.go()
+        try:
+            return self._wait(patience)
+        finally:
+            self._clock.stop()
 
     def close(self) -> None:
         self._closed = True
         if self._remove:
             self._remove()
 
+    def _wait(self, patience: float | None) -> Chunk:
+        now = time.monotonic()
+        tick_at = math.inf if patience is None else now + patience
+        while not (self._cancel and self._cancel.cancelled):
+            left = self._clock.left() if self._clock else math.inf
+            if left <= 0:
+                return "late"
+            if tick_at <= now:
+                return "tick"
+            slice_ = min(daemon.SLICE_SECONDS, left, tick_at - now)
+            with suppress(queue.Empty):
+                return self._taken(self._arrived.get(timeout=slice_))
+            before, now = now, time.monotonic()
+            if self._clock and (held_up := now - before - slice_) > _HELD_UP:
+                self._clock.excuse(held_up + _GRACE)
+        return "cancelled"
+
+    def _taken(self, arrived: Chunk | BaseException) -> Chunk:
+        if isinstance(arrived, BaseException):
+            self._is_over = True
+            raise arrived
+        self._is_over = arrived == "end"
+        return arrived
+
     def _pump(self) -> None:
+        arrived = self._arrived
+        last: Literal["end"] | BaseException = "end"
         try:
-            for chunk in self._open():
+            chunks = self._open()
+            for chunk in chunks:
                 if self._closed:
+                    _close(chunks)
                     return
-                self._arrived.put(chunk)
+                arrived.put(chunk)
         except BaseException as error:  # noqa: BLE001 - raised to the one who waits
-            self._arrived.put(error)
-        else:
-            self._arrived.put("end")
+            last = error
+        self._has_all = True
+        arrived.put(last)
 
 
 class _TaskPump:
-    """Reads a stream in a task; a task that is given up is cancelled and not waited for."""
+    """Reads a stream in a task.
+
+    A task that is given up is cancelled, which closes what it reads from, and is not waited for.
+    """
 
     def __init__(
-        self, open_stream: Callable[[], AsyncIterator[BaseMessage]], cancel: CancelToken | None
+        self,
+        open_stream: Callable[[], AsyncIterator[BaseMessage]],
+        cancel: CancelToken | None,
+        clock: StreamClock | None,
     ) -> None:
         self._open = open_stream
         self._cancel = cancel
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._arrived: asyncio.Queue[Chunk | BaseException] = asyncio.Queue()
+        self._arrived: deque[BaseMessage] = deque()
+        self._last: Literal["end"] | BaseException | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._rang_late = 0.0
         self._closed = False
         self._remove = cancel.on_cancel(self._wake) if cancel else None
         self._task = self._loop.create_task(self._pump())
 
-    async def next(self, patience: float | None) -> Chunk:
-        if self._cancel and self._cancel.cancelled:
+    async def next(self, due: Callable[[], float | None] | None) -> Chunk:
+        if self._cancel is not None and self._cancel.cancelled:
             return "cancelled"
-        try:
-            async with asyncio.timeout(patience):
-                return _unwrap(await self._arrived.get())
-        except TimeoutError:
-            return "tick"
+        if not self._arrived and self._last is None:
+            if (tail := await self._wait(due() if due is not None else None)) is not None:
+                return tail
+        elif self._clock is not None and self._last is None and self._clock.overdue():
+            return "late"
+        if self._arrived:
+            return self._arrived.popleft()
+        last, self._last = self._last, "end"
+        if isinstance(last, BaseException):
+            raise last
+        return "end"
 
     def close(self) -> None:
         self._closed = True
-        self._task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._remove:
             self._remove()
+        with suppress(RuntimeError):  # the loop is closed, and the task with it
+            self._task.cancel()
+
+    async def _wait(self, patience: float | None) -> Tail | None:
+        """Wait until something has come; gives a tail in its place."""
+        clock, loop = self._clock, self._loop
+        tick_at = math.inf if patience is None else loop.time() + patience
+        if clock is not None:
+            clock.go()
+        try:
+            while True:
+                left = math.inf if clock is None else clock.left()
+                if left <= 0:
+                    return "late"
+                now = loop.time()
+                if tick_at <= now:
+                    return "tick"
+                self._set_timer(min(tick_at, now + left))
+                self._waiter = loop.create_future()
+                await self._waiter
+                if self._cancel is not None and self._cancel.cancelled:
+                    return "cancelled"
+                if self._arrived or self._last is not None:
+                    return None
+                held_up, self._rang_late = self._rang_late, 0.0
+                if clock is not None and held_up > _HELD_UP:
+                    clock.excuse(held_up + _GRACE)
+        finally:
+            self._waiter = None
+            if clock is not None:
+                clock.stop()
+
+    def _set_timer(self, at: float) -> None:
+        """Have the waiter woken at a time of the loop's, or earlier: one timer serves many waits."""
+        if at == math.inf:
+            return
+        if self._timer is not None:
+            if self._timer.when() <= at + _TIMER_SLACK:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(at, self._ring, at)
+
+    def _ring(self, at: float) -> None:
+        self._timer = None
+        self._rang_late = self._loop.time() - at
+        self._rouse()
 
     def _wake(self) -> None:
         # A closed loop means that nobody waits any more.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._arrived.put_nowait, "cancelled")
+            self._loop.call_soon_threadsafe(self._rouse)
+
+    def _rouse(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     async def _pump(self) -> None:
+        arrived = self._arrived
         try:
-            async for chunk in self._open():
-                self._arrived.put_nowait(chunk)
+            chunks = self._open()
+            async for chunk in chunks:
+                if self._closed:  # the model took no notice that it was cancelled
+                    await _aclose(chunks)
+                    return
+                arrived.append(chunk)
+                if self._waiter is not None:
+                    self._rouse()
+                if len(arrived) > _MOST_UNREAD:
+                    await asyncio.sleep(0)
         except BaseException as error:
-            if self._closed:
+            if not self._closed:
+                self._last = error  # raised to the one who waits
+            elif not isinstance(error, Exception):
                 raise
-            self._arrived.put_nowait(error)  # raised to the one who waits
         else:
-            self._arrived.put_nowait("end")
+            self._last = "end"
+        self._rouse()
 
 
-def _unwrap(arrived: Chunk | BaseException) -> Chunk:
-    if isinstance(arrived, BaseException):
-        raise arrived
-    return arrived
+def _close(chunks: Iterator[BaseMessage]) -> None:
+    if (close := getattr(chunks, "close", None)) is not None:
+        close()
+
+
+async def _aclose(chunks: AsyncIterator[BaseMessage]) -> None:
+    if (aclose := getattr(chunks, "aclose", None)) is not None:
+        await aclose()

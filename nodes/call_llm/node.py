@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from langchain_core.messages import BaseMessage
-from langgraph.errors import GraphBubbleUp
-
-from turnflow.graph import daemon
 from turnflow.graph.budget import window_for
-from turnflow.graph.content import iter_text
-from turnflow.graph.events import LiveText
 from turnflow.graph.flow import Body, NodeRun, Update
-from turnflow.graph.outcome import NO_USAGE, TurnError, Usage, make_outcome
-from turnflow.graph.protocol import UNKNOWN, LabelProtocol
+from turnflow.graph.learned import learn_refusals
+from turnflow.graph.outcome import TurnError, Usage, make_outcome
 from turnflow.graph.recording import tell_reply
-from turnflow.graph.resources import TurnResources
+from turnflow.graph.resources import TurnResources, refused_in
 from turnflow.graph.state import TurnState
 from turnflow.graph.step import Step, Stop
-from turnflow.graph.text import plain_json
 from turnflow.graph.tokens import calibrated
-from turnflow.graph.transcript import call_order, message_of, turn_messages
-from turnflow.nodes.call_llm.chunks import add_usage, chunk_permission
-from turnflow.nodes.call_llm.model_stream import Chunk
-from turnflow.nodes.call_llm.provider_errors import Failure, classify_error, describe_error
-from turnflow.nodes.call_llm.reader import ReplyReader
-from turnflow.nodes.call_llm.reading import Reading
-from turnflow.nodes.call_llm.reply_events import ReplyEvent
-from turnflow.nodes.call_llm.request import open_request
+from turnflow.graph.transcript import turn_messages
+from turnflow.nodes.call_llm.attempt import Attempt
+from turnflow.nodes.call_llm.attempts import ask_model
+from turnflow.nodes.call_llm.usage import estimated, sum_usage
 
 _ASKED_AGAIN = frozenset({"tools_refused", "context_too_long"})
 """Ways to end early after which the same is asked once more, in another form."""
@@ -48,7 +36,7 @@ class CallLLM:
         self._plan_request = plan_request
 
     def __call__(self, state: TurnState, run: NodeRun) -> Body[Update]:
-        """Call the model once.
+        """Call the model, again where that helps.
 
         Raises:
             TurnError: The request failed and the turn had gathered nothing yet.
@@ -60,16 +48,21 @@ class CallLLM:
             view, turn = planned["view"], planned["turn"]
             run.emitter(turn).emit("context.assembled", manifest=view["manifest"])
         begun = time.monotonic()
-        step, usage, cause = yield from _read_reply(state, view, run)
-        tell_reply(step, usage, time.monotonic() - begun, run.emitter(turn))
-        turn = {**turn, "usage": {key: turn["usage"][key] + usage[key] for key in usage}}
-        turn |= _learned(turn, view, usage, step["stop"], run.resources)
+        turn, attempt = yield from ask_model({**state, "turn": turn}, view, run)
+        seconds = time.monotonic() - begun
+        step, reported = attempt.step, attempt.usage
+        usage = estimated(reported, step, view["manifest"], run.resources.counter_in(turn))
+        tell_reply(step, usage, seconds, run.emitter(turn))
+        turn = {**turn, "usage": sum_usage(turn["usage"], usage)}
+        turn["round_seconds"] = round(turn.get("round_seconds", 0.0) + seconds, 3)
+        turn |= _learned(turn, view, reported, step["stop"], run.resources)
+        _learn_for_all(attempt, turn, run.resources)
         if step["stop"] not in _ASKED_AGAIN:
             turn["directives"] = []
             if repair := turn.get("repair"):
                 turn["repair"] = {**repair, "pending": False}
         if step["stop"] == "provider_error" and not _gathered(state, step):
-            yield from _fail(step, turn, cause, run)
+            yield from _fail(step, turn, attempt.cause, run)
         run.emitter(turn).emit("usage", usage=usage, finish_reason=step["finish_reason"])
         return {"step": step, "turn": turn}
 
@@ -97,87 +90,11 @@ def _learned(
     return {"learned": learned}
 
 
-def _read_reply(
-    state: TurnState, view: dict[str, Any], run: NodeRun
-) -> Body[tuple[Step, Usage, BaseException | None]]:
-    turn, resources = state["turn"], run.resources
-    message_id = turn["message_id"]
-    so_far = message_of(state["messages"], message_id) if turn["continuing"] else None
-    form = resources.form_in(turn)
-    reading = Reading(
-        ReplyReader(
-            form.protocol,
-            profile=resources.profile.model_copy(update={"text_dialects": form.dialects}),
-            tool_names=view["offered"],
-            after="".join(iter_text(so_far.content)) if so_far else "",
-            label=so_far.additional_kwargs["turnflow"]["label"] or UNKNOWN if so_far else None,
-        ),
-        # Unique in the whole transcript: a strict provider sees the calls of earlier turns too.
-        taken_ids={call_id for message in state["messages"] for call_id in call_order(message)},
-    )
-    interval = resources.settings.coalesce_ms
-    live = LiveText(
-        run.emitter(turn),
-        message_id,
-        interval_ms=interval,
-        has_begun=so_far is not None,
-        as_messages=not isinstance(form.protocol, LabelProtocol),
-    )
-    shows = not isinstance(form.protocol, LabelProtocol) or form.protocol.stream_final
-    stream = open_request(view, resources, run.config, live.due_in if interval else None)
-    usage: Usage = {**NO_USAGE, "requests": 1}
-    stop: Stop = ""
-    cause: BaseException | None = None
-    try:
-        while True:
-            chunk: Chunk = "cancelled" if resources.cancelled else (yield stream)
-            if chunk == "end":
-                break
-            if chunk == "tick":
-                live.tick()
-            if chunk == "cancelled":
-                stop = "cancelled"
-                break
-            if isinstance(chunk, BaseMessage):
-                usage = add_usage(usage, chunk)
-                if asked := chunk_permission(chunk):
-                    run.emitter(turn).emit("permission", source="provider", request=plain_json(asked))
-                _show(live, reading.feed(chunk), content=shows)
-    except GraphBubbleUp:
-        raise
-    except (Exception, asyncio.CancelledError) as error:
-        # Whatever a provider or its client raises ends the reply; being cancelled ends the task.
-        if isinstance(error, asyncio.CancelledError) and daemon.is_being_cancelled():
-            raise
-        cause = error
-        stop = _meant(classify_error(error), view, reading)
-    finally:
-        stream.close()
-    _show(live, reading.close(), content=shows)
-    live.flush()
-    step = reading.step(
-        message_id, shown=live.shown, stop=stop, error=describe_error(cause) if cause else None
-    )
-    return step, usage, cause
-
-
-def _meant(failure: Failure, view: dict[str, Any], reading: Reading) -> Stop:
-    """What a failure means here: tools can be refused only where they were sent, and nothing came back."""
-    if failure == "tools_refused" and (not view["tools"] or reading.has_begun):
-        return "provider_error"
-    return failure
-
-
-def _show(live: LiveText, events: Iterable[ReplyEvent], *, content: bool) -> None:
-    for event in events:
-        if event["kind"] == "content" and content:
-            live.content(event["text"])
-        elif event["kind"] == "label":
-            live.label(event["text"])
-        elif event["kind"] == "thinking":
-            live.thinking(event["text"])
-        elif event["kind"] == "retract" and content:
-            live.retract(event["text"])
+def _learn_for_all(attempt: Attempt, turn: dict[str, Any], resources: TurnResources) -> None:
+    """Remember for later turns what the provider refuses, once it took a request without that."""
+    refused = set(refused_in(turn)) - set(turn.get("refused_once", ()))
+    if refused and attempt.was_taken and not attempt.step["stop"]:
+        learn_refusals(resources.model_key, refused)
 
 
 def _gathered(state: TurnState, step: Step) -> bool:

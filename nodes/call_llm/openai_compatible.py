@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from turnflow.graph.profile import PERMISSION_FIELD, REASONING_FIELDS, ProviderProfile
 from turnflow.nodes.call_llm.call_assembly import CallAssembler
-from turnflow.nodes.call_llm.provider_errors import PrematureEndError
+from turnflow.nodes.call_llm.errors.classify import PrematureEndError
 
 OPENAI_URL = "https://api.openai.com/v1"
 """OpenAI's own address, where nothing else is said."""
@@ -40,6 +40,8 @@ class OpenAICompatibleChat(ChatOpenAI):
     """
 
     provider_profile: ProviderProfile = Field(default_factory=ProviderProfile, exclude=True)
+    has_default_timeout: bool = Field(default=False, exclude=True)
+    """Whether nobody said how long the endpoint may keep silent; a turn then has its own limits."""
 
     @model_validator(mode="before")
     @classmethod
@@ -50,8 +52,12 @@ class OpenAICompatibleChat(ChatOpenAI):
         if not (values.get("model") or values.get("model_name") or "").strip():
             raise ValueError("no model is named: pass model=, or set TURNFLOW_MODEL")
         values.setdefault("stream_usage", True)
+        values.setdefault("max_retries", 0)
+        if "LANGCHAIN_OPENAI_STREAM_CHUNK_TIMEOUT_S" not in os.environ:
+            values.setdefault("stream_chunk_timeout", None)
         if not {"timeout", "request_timeout"} & values.keys():
             values["timeout"] = SILENCE_SECONDS
+            values["has_default_timeout"] = True
         base_url = (
             values.get("base_url") or values.get("openai_api_base") or os.environ.get("OPENAI_BASE_URL")
         )
@@ -85,7 +91,23 @@ class OpenAICompatibleChat(ChatOpenAI):
                 )
         if profile.request_parameters:
             payload["extra_body"] = {**(payload.get("extra_body") or {}), **profile.request_parameters}
+        if profile.parallel_calls is not None and payload.get("tools"):
+            payload.setdefault("parallel_tool_calls", profile.parallel_calls)
+        self._leave_out(payload)
         return payload
+
+    def payload_of(self, messages: LanguageModelInput, **kwargs: Any) -> dict[str, Any]:
+        """The body of a request with these messages, but for its tools."""
+        return self._get_request_payload(messages, **kwargs)
+
+    def _leave_out(self, payload: dict[str, Any]) -> None:
+        """Take out what the provider refuses."""
+        profile = self.provider_profile
+        refused = {*profile.unsupported_parameters, *(() if profile.stream_usage else ("stream_options",))}
+        for name in refused & payload.keys():
+            del payload[name]
+        if body := payload.get("extra_body"):
+            payload["extra_body"] = {name: value for name, value in body.items() if name not in refused}
 
     def _rename_token_limit(self, payload: dict[str, Any]) -> None:
         named = self.provider_profile.token_limit_parameter

@@ -35,22 +35,36 @@ class Reading:
         self._finish_reason = ""
         self._retracted = False
         self._has_begun = False
+        self.brought = False
+        """Whether the last chunk brought text, a thought or a part of a call."""
 
     @property
     def has_begun(self) -> bool:
         """Whether anything came."""
         return self._has_begun
 
+    @property
+    def finish_reason(self) -> str:
+        """Why the model stopped, '' as long as it did not."""
+        return self._finish_reason
+
+    @property
+    def retracted(self) -> bool:
+        """Whether text was taken back that was shown."""
+        return self._retracted
+
     def feed(self, chunk: BaseMessage) -> list[ReplyEvent]:
         """Read a chunk."""
         self._has_begun = True
         events: list[ReplyEvent] = []
-        if reasoning := self._reasoning_text.feed(chunk_reasoning(chunk)):
+        said, thought, calls = chunk_text(chunk), chunk_reasoning(chunk), chunk_calls(chunk)
+        self.brought = bool(said or thought or calls)
+        if reasoning := self._reasoning_text.feed(thought):
             self._reasoning.append(reasoning)
             events += self._reader.feed_thinking(reasoning)
-        if text := self._text.feed(chunk_text(chunk)):
+        if text := self._text.feed(said):
             events += self._reader.feed(text)
-        self._assembler.feed(chunk_calls(chunk))
+        self._assembler.feed(calls)
         self._finish_reason = chunk_finish_reason(chunk) or self._finish_reason
         return self._seen(events)
 

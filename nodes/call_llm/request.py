@@ -1,66 +1,154 @@
-"""The request to the model: the planned messages, with the tools bound."""
+"""The request to the model: the planned messages in the provider's form, with the tools bound."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+import openai
+from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.constants import TAG_NOSTREAM
 
 from turnflow.graph.resources import TurnResources
+from turnflow.graph.strict_messages import wire_messages
+from turnflow.graph.wire_texts import wire_texts
 from turnflow.nodes.call_llm.model_stream import ModelStream
+from turnflow.nodes.call_llm.openai_compatible import OpenAICompatibleChat
+from turnflow.nodes.call_llm.stream_clock import Limits, StreamClock
+
+FIRST_TOKEN_SECONDS = 60.0
+"""How long the first token may take where neither settings nor profile say."""
+
+CONNECT_SECONDS = 10.0
+"""How long connecting may take."""
+
+_SLACK_SECONDS = 5.0
+"""So much later than the turn gives a silent endpoint up does its connection end."""
+
+_OWN_FIELDS = ("temperature", "top_p", "reasoning_effort", "max_tokens", "stop", "seed", "n")
+"""Fields of LangChain's chat models that become parameters of the request."""
 
 
-def open_request(
-    view: dict[str, Any],
-    resources: TurnResources,
-    config: RunnableConfig,
-    due: Callable[[], float | None] | None,
-) -> ModelStream:
-    """The stream of a request.
+class Request:
+    """One request, in the form that the provider of a turn takes; it can be sent more than once.
 
-    The model runs with the node's callbacks, so that tracing sees all that it said; the tag keeps LangGraph
+    The model runs with the node's callbacks, so that tracing sees all that it said; a tag keeps LangGraph
     from sending its raw text to `stream_mode="messages"`, where the read text goes instead.
+
+    Args:
+        view: The plan of the request.
+        turn: The turn.
+        resources: What the run works with.
+        config: The node's configuration.
     """
-    runnable: Any = resources.chat_model
-    definitions = [tool.definition for tool in resources.registry if tool.name in set(view["tools"])]
-    if definitions:
-        runnable = _with_tools(runnable, definitions)
-    options = _options(view)
-    hidden = merge_configs(config, {"tags": [TAG_NOSTREAM]})
 
-    def stream() -> Iterator[BaseMessage]:
-        chunks: Iterator[BaseMessage] = runnable.stream(view["messages"], hidden, **options)
-        return chunks
+    def __init__(
+        self, view: Mapping[str, Any], turn: dict[str, Any], resources: TurnResources, config: RunnableConfig
+    ) -> None:
+        self._profile = resources.profile_in(turn)
+        self._model: Any = resources.model_in(turn)
+        self._messages = wire_messages(view["messages"], self._profile, wire_texts(resources.prompts))
+        self._definitions = [
+            tool.definition for tool in resources.registry if tool.name in set(view["tools"])
+        ]
+        self._options = self._request_options(view)
+        self._config = merge_configs(config, {"tags": [TAG_NOSTREAM]})
+        self._cancel = resources.cancel
+        self._settings = resources.settings
+        if isinstance(self._model, OpenAICompatibleChat) and self._model.has_default_timeout:
+            # The turn gives a silent endpoint up; a thread that still reads from it ends soon after.
+            longest = max(self.limits(0).first_token, self.limits(0).idle) + _SLACK_SECONDS
+            self._options["timeout"] = openai.Timeout(longest, connect=CONNECT_SECONDS)
 
-    def astream() -> AsyncIterator[BaseMessage]:
-        chunks: AsyncIterator[BaseMessage] = runnable.astream(view["messages"], hidden, **options)
-        return chunks
+    def open(self, due: Callable[[], float | None] | None, clock: StreamClock) -> ModelStream:
+        """Send it; gives the stream of the reply."""
+        runnable = self._runnable
 
-    return ModelStream(stream, astream, cancel=resources.cancel, due=due)
+        def stream() -> Iterator[BaseMessage]:
+            chunks: Iterator[BaseMessage] = runnable.stream(self._messages, self._config, **self._options)
+            return chunks
+
+        def astream() -> AsyncIterator[BaseMessage]:
+            chunks: AsyncIterator[BaseMessage] = runnable.astream(
+                self._messages, self._config, **self._options
+            )
+            return chunks
+
+        return ModelStream(stream, astream, cancel=self._cancel, due=due, clock=clock)
+
+    def limits(self, deadline: float) -> Limits:
+        """The time that its reply may take.
+
+        Args:
+            deadline: When the round's time is over, on the monotonic clock.
+        """
+        settings = self._settings
+        first = settings.first_token_timeout or self._profile.first_token_timeout or FIRST_TOKEN_SECONDS
+        return Limits(
+            first_token=first,
+            idle=settings.idle_timeout,
+            usage=settings.usage_timeout,
+            final=settings.final_timeout,
+            deadline=deadline,
+        )
+
+    @cached_property
+    def sent(self) -> frozenset[str]:
+        """Names of what it holds that a provider may refuse: parameters, and kinds of content."""
+        kinds = {"messages"}
+        if self._definitions:
+            kinds.add("tools")
+        if any(isinstance(message, SystemMessage) for message in self._messages):
+            kinds.add("system_role")
+        if any(_has_media(message) for message in self._messages):
+            kinds.add("images")
+        if self._profile.reasoning_field:
+            kinds.add(self._profile.reasoning_field)
+        return frozenset(kinds | self._parameters())
+
+    @cached_property
+    def _runnable(self) -> Any:
+        if not self._definitions:
+            return self._model
+        try:
+            return self._model.bind_tools(self._definitions)
+        except (AttributeError, NotImplementedError) as error:
+            raise ValueError(
+                f"model {type(self._model).__name__} takes no tools: give another model, no tools and "
+                "settings={'ask_user': False}, or provider_profile={'native_tools': False}"
+            ) from error
+
+    def _request_options(self, view: Mapping[str, Any]) -> dict[str, Any]:
+        """Further parameters of the request.
+
+        What holds the reply to its protocol goes into the body as it is: LangChain would read a reply to a
+        `response_format` of its own by other means, and not chunk by chunk.
+        """
+        limit, left_out = view["manifest"]["max_output"], self._profile.unsupported_parameters
+        body = {name: value for name, value in view["constraint"].items() if name not in left_out}
+        is_limited = limit is not None and not {"max_tokens", "max_completion_tokens"} <= set(left_out)
+        return {**({"max_tokens": limit} if is_limited else {}), **({"extra_body": body} if body else {})}
+
+    def _parameters(self) -> set[str]:
+        model = self._model
+        names = {*self._options, *self._options.get("extra_body", {})} - {"extra_body", "timeout"}
+        if isinstance(model, OpenAICompatibleChat):
+            payload = model.payload_of(self._messages, **self._options)
+            names = {*payload, *(payload.get("extra_body") or {})} - {"extra_body", "timeout", "messages"}
+            if not self._definitions:
+                names.discard("parallel_tool_calls")
+        else:
+            names |= {name for name in _OWN_FIELDS if getattr(model, name, None) is not None}
+        if getattr(model, "stream_usage", False) and self._profile.stream_usage:
+            names.add("stream_options")
+        return names - {"model", "stream"}
 
 
-def _options(view: dict[str, Any]) -> dict[str, Any]:
-    """Further parameters of the request.
-
-    What holds the reply to its protocol goes into the body as it is: LangChain would read a reply to a
-    `response_format` of its own by other means, and not chunk by chunk.
-    """
-    limit = view["manifest"]["max_output"]
-    return {
-        **({} if limit is None else {"max_tokens": limit}),
-        **({"extra_body": view["constraint"]} if view["constraint"] else {}),
-    }
-
-
-def _with_tools(model: Any, definitions: list[dict[str, Any]]) -> Any:
-    try:
-        return model.bind_tools(definitions)
-    except (AttributeError, NotImplementedError) as error:
-        raise ValueError(
-            f"model {type(model).__name__} takes no tools: give another model, no tools and "
-            "settings={'ask_user': False}, or provider_profile={'native_tools': False}"
-        ) from error
+def _has_media(message: BaseMessage) -> bool:
+    content = message.content
+    return isinstance(content, list) and any(
+        isinstance(block, dict) and block.get("type") != "text" for block in content
+    )

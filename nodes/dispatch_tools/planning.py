@@ -21,6 +21,6 @@ def plan_calls(step: dict[str, Any], state: TurnState, run: NodeRun) -> Body[Pla
     )
     grants = (state.get("session") or {}).get("grants", {})
     requests = permission_requests(read, grants, resources.context)
-    said = yield AskPermissions(resources.permissions, list(requests.values()))
+    said = yield AskPermissions(resources.permissions, list(requests.values()), resources.cancel)
     permissions = dict(zip(requests, said, strict=True))
     return plan_batch(read, permissions, resources.prompts, can_pause=can_pause(run.config))

@@ -38,7 +38,7 @@ def review(turn: dict[str, Any], run: NodeRun) -> Body[Update]:
     _tell_decisions(in_review(waiting), decisions, resources.context.user_id, emitter)
     grants = (state.get("session") or {}).get("grants", {})
     requests = review_requests(waiting, decisions, registry, state["turn"], grants, resources.context)
-    said = yield AskPermissions(resources.permissions, list(requests.values()))
+    said = yield AskPermissions(resources.permissions, list(requests.values()), resources.cancel)
     for call_id, judged in zip(requests, said, strict=True):
         verdict = {"permission": judged.verdict, "policy": judged.policy, "reason": judged.reason}
         emitter.record("judged", tool_call_id=call_id, **verdict)

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from turnflow.graph.content import iter_text
-from turnflow.graph.outcome import Status
+from turnflow.graph.outcome import WORSE, Status
 from turnflow.graph.state import TurnState
 from turnflow.graph.transcript import message_of
 
@@ -17,6 +17,7 @@ _STOPS: dict[str, tuple[Status, str]] = {
     "context_overflow": ("context_overflow", "context_too_long"),
     "paused": ("paused", "question"),
     "provider_error": ("provider_error", "provider_error"),
+    "pending_input": ("pending_input", "pending_input"),
 }
 """Status and stop reason of each way to stop without an answer."""
 
@@ -45,7 +46,7 @@ def end_status(decision: dict[str, Any], turn: dict[str, Any], *, has_answer: bo
         return _STOPS[decision["key"]][0]
     if not has_answer:
         return "provider_error" if turn["finish_cause"] == "provider_error" else "empty"
-    if turn["degradations"] or turn["finish_cause"] not in {"", *_BUDGETS}:
+    if WORSE.intersection(turn["degradations"]) or turn["finish_cause"] not in {"", *_BUDGETS}:
         return "finished_degraded"
     if decision.get("cut_off"):
         return "finished_truncated"

@@ -13,6 +13,7 @@ from langgraph.types import Overwrite
 from turnflow.graph.archiving import archive_turn
 from turnflow.graph.batch import batch_of, waiting_calls
 from turnflow.graph.flow import Body, NodeRun, Update
+from turnflow.graph.inbox_access import look
 from turnflow.graph.memory import recent_turns, sums_up
 from turnflow.graph.open_calls import CANCELLED, close_open_calls
 from turnflow.graph.outcome import make_outcome
@@ -43,6 +44,7 @@ def finalize(state: TurnState, run: NodeRun) -> Body[Update]:
         messages.append(message)
     emitter.emit("turn.ended", outcome=outcome, answer=answer)
     yield from run.hook("on_turn_end", turn, outcome=outcome, answer=answer)
+    yield from look(state, run)
     kept = yield from _archived(state, messages, status, run)
     return {
         **kept.update,

@@ -11,6 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from turnflow.graph.content import iter_text
 from turnflow.graph.tokens import TokenCounter
 from turnflow.graph.tool_names import ASK_USER
+from turnflow.graph.transcript import is_input
 
 TODOS = "todos"
 """Namespace of the session's variables that holds todos: `{id: {"text", "done"}}`."""
@@ -88,7 +89,7 @@ def _said_last(messages: Sequence[AnyMessage]) -> Iterator[str]:
             continue
         if text := " ".join("".join(iter_text(message.content)).split()):
             yield text
-        turns += isinstance(message, HumanMessage)
+        turns += is_input(message)
         if turns == _TURNS:
             return
 

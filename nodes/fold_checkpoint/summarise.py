@@ -13,8 +13,11 @@ from turnflow.graph.flow import Body, NodeRun
 from turnflow.graph.folds import defused
 from turnflow.graph.outcome import NO_USAGE, Usage
 from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.strict_messages import wire_messages
 from turnflow.graph.text import storable
 from turnflow.graph.tokens import TokenCounter
+from turnflow.graph.waiting import Pause
+from turnflow.graph.wire_texts import wire_texts
 from turnflow.nodes.fold_checkpoint import summary_call
 from turnflow.nodes.fold_checkpoint.material import MaterialWording, lines_of, steps_of
 from turnflow.nodes.fold_checkpoint.summary_reply import read_reply
@@ -112,32 +115,44 @@ def _request(old: str, conversation: str, run: NodeRun) -> str:
 def _ask(
     system: str, request: str, words: int, counter: TokenCounter, turn: dict[str, Any], run: NodeRun
 ) -> Body[Summed]:
-    """One call."""
-    end: summary_call.CallEnd = yield summary_call.SummaryCall(
-        run.resources.summariser_model,
-        [SystemMessage(system), HumanMessage(request)],
-        run.config,
-        cancel=run.resources.cancel,
-        timeout=summary_call.SUMMARY_SECONDS,
+    """One call, made again where it fails for a reason that passes."""
+    settings, requests = run.resources.settings, 0
+    messages = wire_messages(
+        [SystemMessage(system), HumanMessage(request)], _profile(turn, run), wire_texts(run.resources.prompts)
     )
+    while True:
+        end: summary_call.CallEnd = yield summary_call.SummaryCall(
+            run.resources.summariser_in(turn),
+            messages,
+            run.config,
+            cancel=run.resources.cancel,
+            timeout=summary_call.SUMMARY_SECONDS,
+        )
+        requests += 1
+        if not isinstance(end.error, Exception) or requests > settings.retries_per_round:
+            break
+        wait = run.resources.retry_wait(end.error, requests, settings)
+        if wait is None or (yield Pause(wait, run.resources.cancel)):
+            break
     if isinstance(end.error, GraphBubbleUp):
         raise end.error
     if end.given_up or end.error:
-        asked: Usage = {**NO_USAGE, "requests": 1}
+        asked: Usage = {**NO_USAGE, "requests": requests}
         run.emitter(turn).emit("usage", usage=asked, finish_reason="")
         run.emitter(turn).record("summariser.replied", text="", failed=True, usage=asked)
         if end.error:
             return Summed("", "error", _described(end.error), asked)
         is_cancelled = end.given_up is not None and end.given_up.cancelled
         return Summed("", "cancelled" if is_cancelled else "timeout", "", asked)
-    profile = _profile(run)
+    profile = _profile(turn, run)
     reply = read_reply(end.value, profile.think_tags, starts_thinking=profile.starts_thinking)
-    run.emitter(turn).emit("usage", usage=reply.usage, finish_reason=reply.finish_reason)
-    run.emitter(turn).record("summariser.replied", text=reply.text, failed=False, usage=reply.usage)
+    usage: Usage = {**reply.usage, "requests": requests}
+    run.emitter(turn).emit("usage", usage=usage, finish_reason=reply.finish_reason)
+    run.emitter(turn).record("summariser.replied", text=reply.text, failed=False, usage=usage)
     why = reply.why
     if not why and counter.text(reply.text) > words * _TOKENS_PER_WORD:
         why = "too_long"
-    return Summed("" if why else reply.text, why, "", reply.usage)
+    return Summed("" if why else reply.text, why, "", usage)
 
 
 def _described(error: BaseException) -> str:
@@ -148,17 +163,17 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"[:200]
 
 
-def _profile(run: NodeRun) -> ProviderProfile:
+def _profile(turn: dict[str, Any], run: NodeRun) -> ProviderProfile:
     """What is known of the summariser."""
-    own = getattr(run.resources.summariser_model, "provider_profile", None)
+    own = getattr(run.resources.summariser_in(turn), "provider_profile", None)
     if isinstance(own, ProviderProfile):
         return own
-    return run.resources.profile if _is_own_model(run) else ProviderProfile()
+    return run.resources.profile_in(turn) if _is_own_model(run) else ProviderProfile()
 
 
 def _summariser_window(turn: dict[str, Any], run: NodeRun) -> int:
     """Tokens that a request to the summariser and its reply may take; the turn's, where nothing says."""
-    if not _is_own_model(run) and (window := _profile(run).context_window):
+    if not _is_own_model(run) and (window := _profile(turn, run).context_window):
         return window
     return run.resources.window_in(turn)
 

@@ -16,6 +16,7 @@ import pytest
 
 from turnflow import CancelToken
 from turnflow.graph import daemon
+from turnflow.graph.flow import InThread
 
 NAME: ContextVar[str] = ContextVar("name", default="nobody")
 
@@ -81,6 +82,22 @@ def test_work_goes_on_in_a_forked_process() -> None:
         [sys.executable, "-c", FORKED], check=False, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.returncode) == ("in the child\n", 0), done.stderr
+
+
+def test_a_task_that_stops_waiting_for_work_costs_no_thread() -> None:
+    go_on = threading.Event()
+
+    async def main() -> None:
+        waiting = asyncio.ensure_future(InThread(lambda: go_on.wait(10) and threading.get_ident()).acall())
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(main())
+    abandoned = daemon.start(threading.get_ident).result(10)
+    go_on.set()
+    assert {daemon.start(threading.get_ident).result(10) for _ in range(40)} >= {abandoned}
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])

@@ -17,7 +17,14 @@ from langgraph.types import Command, Interrupt
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 
 from tests.turns.record_check import check_record
-from turnflow import OpenAICompatibleChat, ProviderProfile, TurnError, build_turn_graph, open_saver
+from turnflow import (
+    OpenAICompatibleChat,
+    ProviderProfile,
+    TurnError,
+    TurnSettings,
+    build_turn_graph,
+    open_saver,
+)
 from turnflow.apps.fake_provider import FakeProvider
 from turnflow.graph.outcome import STATUSES
 
@@ -131,12 +138,18 @@ class Stage:
         *,
         tools: Any = (add, echo, boom),
         profile: ProviderProfile | None = None,
-        max_retries: int = 0,
+        retries: int = 0,
+        settings: Any = None,
         **options: Any,
     ) -> Any:
-        model = self.model(provider, max_retries=max_retries, provider_profile=profile or ProviderProfile())
+        given = settings.model_dump() if isinstance(settings, TurnSettings) else dict(settings or {})
         return build_turn_graph(
-            model, list(tools), provider_profile=profile, checkpointer=self.saver, **options
+            self.model(provider, provider_profile=profile or ProviderProfile()),
+            list(tools),
+            provider_profile=profile,
+            checkpointer=self.saver,
+            settings={"retries_per_round": retries, **given},
+            **options,
         )
 
     def play(

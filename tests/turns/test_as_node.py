@@ -35,7 +35,7 @@ class Adding(TypedDict):
 
 
 def turn_graph(stage: Stage, provider: Any, **options: Any) -> Any:
-    return build_turn_graph(stage.model(provider, max_retries=0), options.pop("tools", ()), **options)
+    return build_turn_graph(stage.model(provider), options.pop("tools", ()), **options)
 
 
 def alone(node: Any, saver: Any, schema: Any = MessagesState) -> Any:

@@ -67,7 +67,7 @@ def test_a_handle_of_another_thread_leads_nowhere(stage: Stage, fake_provider: S
 
 def test_a_store_keeps_what_a_foreign_saver_cannot(stage: Stage, fake_provider: Start) -> None:
     store = InMemoryStore()
-    model = stage.model(fake_provider(script(calls(call("report")), says("Long."))), max_retries=0)
+    model = stage.model(fake_provider(script(calls(call("report")), says("Long."))))
     graph = build_turn_graph(
         model, [report], settings={"max_result_chars": 2000}, checkpointer=stage.saver, store=store
     )

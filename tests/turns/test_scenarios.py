@@ -236,7 +236,7 @@ def test_context_too_long(stage: Stage, fake_provider: Start) -> None:
 
 
 def test_failing_first_round_raises(stage: Stage, fake_provider: Start) -> None:
-    played, _ = play(stage, fake_provider, "error_first_round_500", max_retries=2)
+    played, _ = play(stage, fake_provider, "error_first_round_500", retries=2)
     assert played.error is not None
     assert played.status == "provider_error"
     assert played.outcome["error"]["status_code"] == 500
@@ -261,12 +261,12 @@ def test_failures_before_any_output(stage: Stage, fake_provider: Start, scenario
 
 
 def test_gateway_page_is_tried_again(stage: Stage, fake_provider: Start) -> None:
-    played, _ = play(stage, fake_provider, "html_error_page", max_retries=2)
+    played, _ = play(stage, fake_provider, "html_error_page", retries=2)
     assert played.answer == "Back again."
 
 
 def test_later_failure_finishes_with_what_was_gathered(stage: Stage, fake_provider: Start) -> None:
-    played, _ = play(stage, fake_provider, "error_later_round", max_retries=2)
+    played, _ = play(stage, fake_provider, "error_later_round", retries=2)
     ends(played, "finished_degraded", "provider_error", "As far as I got: 40.")
     assert played.outcome["error"]["status_code"] == 500
     assert played.outcome["degradations"] == ["provider_error"]
@@ -287,7 +287,9 @@ def test_tools_are_left_out_where_the_profile_says_so(stage: Stage, fake_provide
 def test_usage_never_comes(stage: Stage, fake_provider: Start) -> None:
     played, _ = play(stage, fake_provider, "usage_never_comes")
     assert played.answer == "No bill today."
-    assert played.outcome["usage"] == {"requests": 1, "input": 0, "output": 0, "cached": 0, "reasoning": 0}
+    usage = played.outcome["usage"]
+    assert (usage["requests"], usage["estimated"], usage["output"]) == (1, 1, 4)
+    assert usage["input"] == played.of("context.assembled")[0]["manifest"]["tokens"]
 
 
 def test_without_a_saver(bare_stage: Stage, fake_provider: Start) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.turns.scripted import Start, call, calls, says, script
 from tests.turns.stage import Played, Stage
 from tests.turns.written import cut_off, decides, hermes, labelled, refuses_tools
-from turnflow import ProviderProfile, TurnContext, TurnHooks
+from turnflow import ProviderProfile, TurnContext, TurnHooks, forget_learned
 
 ADD = call("add", a=17, b=23)
 
@@ -72,11 +72,6 @@ def test_wordings_of_a_refusal(stage: Stage, fake_provider: Start, error: dict[s
 @pytest.mark.parametrize(
     "error",
     [
-        {
-            "param": "messages[2]",
-            "message": "messages with role 'tool' must be a response to a message with 'tool_calls'",
-        },
-        {"param": None, "message": "tool_call_id call_1 is not supported: no preceding call"},
         {"param": "tools[0].function.name", "message": "Invalid tool name: not supported"},
         {"param": None, "status": 429, "message": "tools are not available: rate limit reached"},
         {"param": None, "status": 401, "message": "tools are not allowed with this key"},
@@ -87,6 +82,26 @@ def test_what_is_no_refusal_of_tools(stage: Stage, fake_provider: Start, error: 
     played, _ = play(stage, fake_provider, refuses_tools(**error))
     assert played.error is not None
     assert not played.of("degraded")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {
+            "param": "messages[2]",
+            "message": "messages with role 'tool' must be a response to a message with 'tool_calls'",
+        },
+        {"param": None, "message": "tool_call_id call_1 is not supported: no preceding call"},
+    ],
+    ids=lambda error: error["message"][:30],
+)
+def test_a_complaint_about_calls_is_one_about_messages(
+    stage: Stage, fake_provider: Start, error: dict[str, Any]
+) -> None:
+    played, provider = play(stage, fake_provider, calls(ADD), refuses_tools(**error), says("It is 40."))
+    assert (played.status, played.answer) == ("finished", "It is 40.")
+    assert played.outcome["degradations"] == ["messages"]
+    assert "tools" in provider.requests[2]
 
 
 def test_a_profile_without_dialects_goes_on_without_tools(stage: Stage, fake_provider: Start) -> None:
@@ -139,13 +154,17 @@ def test_json_decisions_need_no_tools(stage: Stage, fake_provider: Start) -> Non
     assert "tools" not in provider.requests[0]
 
 
-def test_the_next_turn_asks_natively_again(stage: Stage, fake_provider: Start) -> None:
-    provider = fake_provider(script(refuses_tools(), labelled("FINISH", "One."), says("Two.")))
+def test_the_process_remembers(stage: Stage, fake_provider: Start) -> None:
+    steps = [refuses_tools(), labelled("FINISH", "One."), labelled("FINISH", "Two."), says("Three.")]
+    provider = fake_provider(script(*steps))
     graph = stage.graph(provider)
     stage.play(graph, "first")
-    played = stage.play(graph, "second")
-    assert (played.status, played.answer) == ("finished", "Two.")
-    assert "tools" in provider.requests[2]
+    played = stage.play(graph, "second", thread="another")
+    assert (played.status, played.answer, played.outcome["degradations"]) == ("finished", "Two.", [])
+    assert "tools" not in provider.requests[2]
+    forget_learned()
+    assert stage.play(graph, "third").answer == "Three."
+    assert "tools" in provider.requests[3]
 
 
 def test_directives_of_hooks_survive_the_refusal(stage: Stage, fake_provider: Start) -> None:

@@ -21,6 +21,7 @@ def test_every_field_is_documented(model: type[BaseModel]) -> None:
     assert [name for name in model.model_fields if name not in PAGE] == []
 
 
-def test_every_rule_style_and_fault_is_documented() -> None:
-    words = [*get_args(script.Rule), *get_args(script.CallStyle), *get_args(script.FaultKind)]
+def test_every_rule_wording_style_and_fault_is_documented() -> None:
+    kinds = (script.Rule, script.PickyRule, script.Wording, script.CallStyle, script.FaultKind)
+    words = [word for kind in kinds for word in get_args(kind)]
     assert [word for word in words if f"`{word}`" not in PAGE] == []

@@ -253,9 +253,110 @@ def test_errors_have_bodies_of_other_kinds(
         ({"kind": "error", "after_bytes": 1}, "does not go with kind 'error'"),
         ({"kind": "truncate", "after": "request"}, "close, reset and hang only"),
         ({"kind": "reset", "after": 1, "error": {}}, "goes with kind 'error' only"),
+        ({"kind": "hang", "after": 1, "every": 1}, "go with kind 'trickle' only"),
+        ({"kind": "trickle", "after": 1, "every": 0}, "step 1: fault.every"),
+        ({"kind": "trickle", "after": 1, "of": "water"}, "step 1: fault.of"),
         ({"kind": "reset", "after": "lunch"}, "step 1: fault.after"),
     ],
 )
 def test_faults_that_make_no_sense_are_refused(fault: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ScriptError, match=complaint):
         parse_script(broken(**fault))
+
+
+def test_a_connection_can_be_held_behind_the_finish_reason_or_done(fake_provider: Start) -> None:
+    provider = fake_provider(
+        {
+            "steps": [
+                {"reply": REPLY, "fault": {"kind": "hang", "after": "finish"}},
+                {"reply": REPLY, "fault": {"kind": "hang", "after": "done"}},
+            ]
+        }
+    )
+    for last in (b'"finish_reason":"stop"}]}\n\n', DONE):
+        with connect(provider) as connection:
+            connection.sendall(raw_request(stream=True))
+            received = b""
+            while last not in received:
+                received += connection.recv(65_536)
+            connection.settimeout(0.02)
+            with pytest.raises(TimeoutError):
+                connection.recv(65_536)
+
+
+@pytest.mark.parametrize(
+    ("of", "sent"),
+    [
+        ("comments", b": keep-alive\n\n"),
+        ("empty_deltas", b'"delta":{"content":""},"finish_reason":null'),
+        ("thinking", b'"delta":{"reasoning_content":"hm "}'),
+        ("text", b'"delta":{"content":"on and "}'),
+    ],
+)
+def test_something_can_trickle_for_ever(fake_provider: Start, of: str, sent: bytes) -> None:
+    step = {"reply": REPLY, "fault": {"kind": "trickle", "after": 1, "of": of, "every": 0.001}}
+    provider = fake_provider({"steps": [step, {"reply": {"content": "still here"}}]})
+    with connect(provider) as connection:
+        connection.sendall(raw_request(stream=True))
+        received = b""
+        while received.partition(b'"content":"a"')[2].count(sent) < 5:
+            received += connection.recv(65_536)
+    assert b'"content":"b"' not in received
+    assert DONE not in received
+    assert ask(provider).json()["choices"][0]["message"]["content"] == "still here"
+
+
+def test_a_stream_can_trickle_before_its_first_event_and_until_the_server_stops(fake_provider: Start) -> None:
+    provider = fake_provider(broken(kind="trickle", after="headers", every=0.001))
+    with connect(provider) as connection:
+        connection.sendall(raw_request(stream=True))
+        received = b""
+        while received.count(b": keep-alive") < 3:
+            received += connection.recv(65_536)
+        provider.stop()
+    assert b"data:" not in received
+
+
+def test_of_a_whole_body_blank_lines_trickle(fake_provider: Start) -> None:
+    provider = fake_provider(broken(kind="trickle", after=0, every=0.001))
+    with connect(provider) as connection:
+        connection.sendall(raw_request())
+        received = b""
+        while received.count(b"1\r\n\n\r\n") < 3:
+            received += connection.recv(65_536)
+    assert b"{" not in received
+
+
+def test_a_finish_reason_can_come_twice_and_content_behind_it(fake_provider: Start) -> None:
+    step = {
+        "reply": {"content": "a", "late_content": ["b", "c"]},
+        "stream": {"finish_times": 2},
+    }
+    chunks = parsed(b"".join(read_until_broken(fake_provider({"steps": [step]}))[0]))
+    sent = [chunk["choices"][0]["finish_reason"] or chunk["choices"][0]["delta"] for chunk in chunks[1:]]
+    assert sent == [{"content": "a"}, "stop", "stop", {"content": "b"}, {"content": "c"}]
+
+
+@pytest.mark.parametrize("reply", [{"finish_reason": None}, {"content": [], "finish_reason": None}])
+def test_a_stream_can_hold_nothing_but_the_role(fake_provider: Start, reply: dict[str, Any]) -> None:
+    chunks, error = read_until_broken(fake_provider({"steps": [{"reply": reply}]}))
+    assert error is None
+    assert len(chunks) == 2
+    assert parsed(chunks[0])[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert chunks[1] == DONE
+
+
+def test_a_body_can_be_garbage_for_what_its_headers_say(fake_provider: Start) -> None:
+    step = {"reply": REPLY, "stream": {"headers": {"Content-Encoding": "gzip"}}}
+    provider = fake_provider({"steps": [step, step]})
+    with pytest.raises(httpx.DecodingError):
+        ask(provider, stream=True)
+    with pytest.raises(httpx.DecodingError):
+        ask(provider)
+
+
+def test_a_json_error_can_answer_a_request_for_a_stream_with_status_200(fake_provider: Start) -> None:
+    error = {"status": 200, "body": {"error": {"message": "overloaded"}}}
+    response = ask(fake_provider({"steps": [{"error": error}]}), stream=True)
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+    assert response.json() == error["body"]

@@ -1,0 +1,37 @@
+"""What the providers of this process have taught: refusals, remembered once a request without them was taken.
+
+It holds for the process alone, and for one model at one endpoint (docs/degradation.md).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+ModelKey = tuple[str, str, str]
+"""The model's class, its endpoint ('' where it does not say) and what it calls itself."""
+
+_MOST_MODELS = 1000
+
+_lock = threading.Lock()
+_refusals: dict[ModelKey, tuple[str, ...]] = {}
+
+
+def known_refusals(model: ModelKey) -> tuple[str, ...]:
+    """What the provider of a model is known to refuse, sorted."""
+    return _refusals.get(model, ())
+
+
+def learn_refusals(model: ModelKey, refusals: Iterable[str]) -> None:
+    """Remember what a provider refuses; what was known before stays."""
+    with _lock:
+        known = _refusals.pop(model, ())
+        _refusals[model] = tuple(sorted({*known, *refusals}))
+        while len(_refusals) > _MOST_MODELS:
+            del _refusals[next(iter(_refusals))]
+
+
+def forget_learned() -> None:
+    """Forget all that this process has learned, as after a provider was changed."""
+    with _lock:
+        _refusals.clear()

@@ -1,0 +1,93 @@
+"""The attempts at one reply: again after a failure that passes, or in another form after a refusal.
+
+Nothing that the user was shown is asked for again (docs/retries.md, docs/degradation.md).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from turnflow.graph.flow import Body, NodeRun
+from turnflow.graph.reply_form import TOOLS_REFUSED
+from turnflow.graph.resources import refused_in
+from turnflow.graph.retrying import pause_before
+from turnflow.graph.settings import TurnSettings
+from turnflow.graph.state import TurnState
+from turnflow.graph.waiting import Pause
+from turnflow.nodes.call_llm.attempt import Attempt, attempt_reply
+from turnflow.nodes.call_llm.errors.failure import Failure
+from turnflow.nodes.call_llm.request import Request
+from turnflow.nodes.call_llm.stream_clock import StreamClock
+from turnflow.nodes.call_llm.usage import sum_usage
+
+
+def ask_model(state: TurnState, view: dict[str, Any], run: NodeRun) -> Body[tuple[dict[str, Any], Attempt]]:
+    """Ask until there is a reply, or nothing that would help is left.
+
+    Returns:
+        The turn, with what it learned of the provider, and the last attempt, with the usage of all.
+    """
+    turn, settings = state["turn"], run.resources.settings
+    deadline = time.monotonic() + max(0.0, settings.round_timeout - turn.get("round_seconds", 0.0))
+    before = None
+    while True:
+        request = Request(view, turn, run.resources, run.config)
+        clock = StreamClock(request.limits(deadline))
+        attempt = yield from attempt_reply({**state, "turn": turn}, view, request, clock, run)
+        usage = sum_usage(before, attempt.usage) if before else attempt.usage
+        failure = attempt.failure
+        if failure is None or not attempt.is_silent:
+            break
+        if failure.kind == "refused" and failure.refusal not in refused_in(turn):
+            if failure.refusal == TOOLS_REFUSED:
+                attempt = attempt.stopping("tools_refused")
+                break
+            turn = _without(failure, turn, attempt, run)
+        elif failure.kind == "transient":
+            pause = _pause_before_next(failure, turn, settings, deadline)
+            if pause is None:
+                break
+            turn = _counted(turn)
+            run.emitter(turn).emit(
+                "retry",
+                attempt=turn["round_retries"],
+                wait=round(pause, 3),
+                error=attempt.step["error"],
+                message_id=turn["message_id"],
+            )
+            if (yield Pause(pause, run.resources.cancel)):
+                attempt = attempt.stopping("cancelled")
+                break
+        else:
+            break
+        before = usage
+    return turn, attempt.with_usage(usage)
+
+
+def _pause_before_next(
+    failure: Failure, turn: dict[str, Any], settings: TurnSettings, deadline: float
+) -> float | None:
+    """Seconds to wait before the same is asked again; None where it is not to be."""
+    in_round, in_turn = turn.get("round_retries", 0), turn.get("retries", 0)
+    if in_round >= settings.retries_per_round or in_turn >= settings.retries_per_turn:
+        return None
+    pause = pause_before(in_round + 1, failure.retry_after, settings)
+    return None if pause is None or time.monotonic() + pause >= deadline else pause
+
+
+def _counted(turn: dict[str, Any]) -> dict[str, Any]:
+    return {**turn, "round_retries": turn.get("round_retries", 0) + 1, "retries": turn.get("retries", 0) + 1}
+
+
+def _without(failure: Failure, turn: dict[str, Any], attempt: Attempt, run: NodeRun) -> dict[str, Any]:
+    """The turn, with one more thing that its provider refuses."""
+    refusal = failure.refusal
+    run.emitter(turn).emit("degraded", degradation=refusal, error=attempt.step["error"])
+    return {
+        **turn,
+        "refused": [*refused_in(turn), refusal],
+        **({} if failure.lasting else {"refused_once": [*turn.get("refused_once", ()), refusal]}),
+        "degradations": [*turn["degradations"], refusal],
+        "error": attempt.step["error"],
+    }
