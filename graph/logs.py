@@ -137,6 +137,7 @@ _LOGGED: dict[str, Callable[[Event], dict[str, Any]]] = {
     "folded": _folded,
     "degraded": _degraded,
     "retry": _retry,
+    "steered": lambda event: _named(event, "message_ids"),
     "contribution.failed": lambda event: _named(event, "name"),
     "paused": _paused,
     "resumed": _resumed,

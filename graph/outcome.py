@@ -52,8 +52,8 @@ class Outcome(TypedDict):
     stop_reason: str
     """What ended the turn: the model's finish reason (`stop`, say, or whatever the provider calls it), or one
     of `length`, `rounds`, `call_limit`, `loop`, `terminate`, `question`, `approval`, `interrupt`,
-    `cancelled`, `superseded`, `empty_reply`, `thinking_only`, `content_filter`, `context_too_long`,
-    `provider_error`."""
+    `cancelled`, `superseded`, `pending_input`, `empty_reply`, `thinking_only`, `content_filter`,
+    `context_too_long`, `provider_error`."""
     rounds: int
     tool_calls: int
     usage: Usage

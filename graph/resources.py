@@ -89,7 +89,7 @@ class TurnResources:
     make_model: Callable[[str, ProviderProfile], BaseChatModel]
     registries: Registries
     retry_wait: Callable[[BaseException, int, TurnSettings], float | None] = lambda *_: None
-    """Seconds to wait before a request that failed with this is sent again, by the retry's number, or None."""
+    """Seconds to wait before a request that failed with this is sent again, by the number of the retry."""
     model: ChatModel | str | None = None
     tools: Sequence[Tool] = ()
     policies: Policies = field(default_factory=dict)

@@ -7,6 +7,7 @@ from turnflow.graph.context import TurnContext, TurnHooks
 from turnflow.graph.contributions import Contribution, ContributionQuery, Contributor
 from turnflow.graph.effects import EffectFound
 from turnflow.graph.history import full_history, visible_history
+from turnflow.graph.inbox import Inbox, InputSource
 from turnflow.graph.label_grammar import classify_label
 from turnflow.graph.learned import forget_learned
 from turnflow.graph.logs import JsonLines, log_to
@@ -62,6 +63,8 @@ __all__ = [
     "DenyList",
     "EffectFound",
     "HybridMemory",
+    "Inbox",
+    "InputSource",
     "JsonLines",
     "JsonProtocol",
     "LabelProtocol",
