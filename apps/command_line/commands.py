@@ -1,4 +1,4 @@
-"""The commands: `chat`, `run`, `threads`, `grants`, `fake-provider`, and those of `reading.py`."""
+"""The commands: `chat`, `run`, `threads`, `grants`, `fake-provider`, `doctor`, and those of `reading.py`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.console import Console
 
 from turnflow import TurnError, TurnResult, TurnSaver, open_saver
 from turnflow.apps.command_line.asking import show
+from turnflow.apps.command_line.doctor import doctor
 from turnflow.apps.command_line.errors import TURN_FAILED, plain_errors, used_wrongly
 from turnflow.apps.command_line.grants import grants_of, revoke
 from turnflow.apps.command_line.plain import json_line, plain, visible
@@ -29,7 +30,13 @@ from turnflow.apps.command_line.threads import (
     parse_tags,
     print_threads,
 )
-from turnflow.apps.command_line.turns import is_waiting, new_thread, resume_with, run_to_the_end
+from turnflow.apps.command_line.turns import (
+    BrokenOffError,
+    is_waiting,
+    new_thread,
+    resume_with,
+    run_to_the_end,
+)
 from turnflow.graph.logs import logging_to
 
 app = typer.Typer(
@@ -53,6 +60,10 @@ Behaviour = Annotated[
 ]
 Protocol = Annotated[
     str | None, typer.Option("--protocol", "-p", help="native, label or json; default: the behaviour's.")
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(help="Provider profile: a file (of `turnflow doctor --out`, say) or a known name."),
 ]
 Root = Annotated[Path | None, typer.Option(help="Offer read_file and list_files in this folder.")]
 Database = Annotated[Path | None, typer.Option("--sqlite", help="Offer sqlite_query on this database.")]
@@ -97,6 +108,7 @@ def run(
     instructions: Instructions = "",
     behaviour: Behaviour = "chat",
     protocol: Protocol = None,
+    profile: Profile = None,
     root: Root = None,
     sqlite: Database = None,
     sqlite_write: WritableDatabase = None,
@@ -116,6 +128,7 @@ def run(
         instructions=instructions,
         behaviour=behaviour,
         protocol=protocol,
+        profile=profile,
         root=root,
         sqlite=sqlite,
         sqlite_write=sqlite_write,
@@ -153,6 +166,7 @@ def chat(
     instructions: Instructions = "",
     behaviour: Behaviour = "chat",
     protocol: Protocol = None,
+    profile: Profile = None,
     root: Root = None,
     sqlite: Database = None,
     sqlite_write: WritableDatabase = None,
@@ -168,6 +182,7 @@ def chat(
         instructions=instructions,
         behaviour=behaviour,
         protocol=protocol,
+        profile=profile,
         root=root,
         sqlite=sqlite,
         sqlite_write=sqlite_write,
@@ -187,6 +202,8 @@ def chat(
                 run_to_the_end(agent, message, thread_id=thread_id, screen=screen, asks=console)
             except TurnError as error:
                 console.print(plain(str(error)), style="red", markup=False, soft_wrap=True)
+            except BrokenOffError:
+                console.print("broken off", style="red")
             except (EOFError, KeyboardInterrupt):
                 console.print("left unanswered: it stays open until the next message", style="red")
     if said:
@@ -218,6 +235,7 @@ app.command()(history)
 app.command()(record)
 app.command()(replay)
 app.command()(gc)
+app.command()(doctor)
 
 
 @app.command()
@@ -242,7 +260,9 @@ def grants(
 
 @app.command("fake-provider")
 def fake_provider(
-    script: Annotated[Path, typer.Argument(help="Script, YAML or JSON (docs/fake-provider.md).")],
+    script: Annotated[
+        Path, typer.Argument(help="Script, YAML or JSON, or a personality's name (docs/fake-provider.md).")
+    ],
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8321,
@@ -251,11 +271,13 @@ def fake_provider(
     """Play a script as an OpenAI-compatible server, until Ctrl-C."""
     with plain_errors():
         from turnflow.apps.fake_provider import FakeProvider, load_script, serve
+        from turnflow.apps.fake_provider.personality import personality
 
         def ready(provider: FakeProvider) -> None:
             typer.echo(f"Listening on {provider.base_url} (OPENAI_BASE_URL); Ctrl-C stops.")
 
-        loaded = load_script(script)
+        is_name = script.name == str(script) and not script.suffix and not script.exists()
+        loaded = load_script(personality(str(script)) if is_name else script)
         if strict is not None:
             loaded = loaded.model_copy(update={"strict": strict})
         try:

@@ -11,6 +11,7 @@ from rich.status import Status
 from rich.text import Text
 
 from turnflow.apps.command_line.plain import plain
+from turnflow.graph.outcome import WORSE
 
 MAX_SHOWN = 100
 
@@ -85,8 +86,26 @@ class TurnScreen:
         self._row(f"· sent back{again}: {event['key']}", "dim")
 
     def _on_degraded(self, event: dict[str, Any]) -> None:
+        refused = event["degradation"]
+        if refused == "messages":
+            self._row(
+                "· the provider does not take the messages as they are; sending them more strictly", "dim"
+            )
+            return
         way = "going on with them as text" if event.get("dialect") else "going on without"
-        self._row(f"· the provider takes no {event['degradation']}; {way}", "yellow")
+        self._row(
+            f"· the provider takes no {_REFUSED.get(refused, refused)}; {way}",
+            "yellow" if refused in WORSE else "dim",
+        )
+
+    def _on_retry(self, event: dict[str, Any]) -> None:
+        error = event.get("error") or {}
+        why = f"status {error['status_code']}" if error.get("status_code") else error.get("type", "no reply")
+        self._row(f"· {why}: asking again in {event['wait']:.1f} s", "dim")
+
+    def _on_steered(self, event: dict[str, Any]) -> None:
+        count = len(event["message_ids"])
+        self._row(f"· took in {count} message{'s' if count > 1 else ''} that came meanwhile", "dim")
 
     def _on_folded(self, event: dict[str, Any]) -> None:
         if event.get("failed"):
@@ -137,6 +156,10 @@ class TurnScreen:
             calls = ", ".join(self._calls.get(call_id, call_id) for call_id in self._running)
             self._status = self._console.status(Text(plain(calls)))
             self._status.start()
+
+
+_REFUSED = {"system_role": "system messages", "output_limit": "limit of output tokens"}
+"""What is refused, in words, where its name says it less well."""
 
 
 def _short(value: Any) -> str:

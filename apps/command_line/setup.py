@@ -17,6 +17,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from turnflow import OpenAICompatibleChat, ToolPolicy, TurnSettings, build_turn_graph
 from turnflow.apps.example_tools import calculate, file_tools, now, sqlite_policy, sqlite_query_tool
+from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.profiles import load_profile, named_profile
 from turnflow.graph.protocol import ProtocolName
 from turnflow.graph.text import storable
 from turnflow.graph.tool_registry import ToolRegistry
@@ -34,6 +36,7 @@ class Options:
     instructions: str
     behaviour: str
     protocol: str | None
+    profile: str | None
     root: Path | None
     sqlite: Path | None
     sqlite_write: Path | None
@@ -114,6 +117,8 @@ def build_agent(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Ca
                 "--root, --sqlite and --sqlite-write need a real model: set OPENAI_API_KEY, or give "
                 "--base-url"
             )
+        if options.profile:
+            raise ValueError("--profile needs a real model: set OPENAI_API_KEY, or give --base-url")
         from turnflow.apps.local_model import TOY_NOTICE, TOY_NOTICE_ZH, LocalChatModel, find_weights
 
         find_weights()  # says what is missing before anything runs
@@ -146,9 +151,20 @@ def build_agent(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Ca
         instructions=options.instructions,
         behaviour=options.behaviour,
         protocol=cast("ProtocolName | None", options.protocol),
+        provider_profile=None if options.profile is None else read_profile(options.profile),
         checkpointer=saver,
     )
     return Agent(graph, ToolRegistry(tools))
+
+
+def read_profile(given: str) -> ProviderProfile:
+    """The profile of `--profile`: a file's, if the text is a path or names a file; else a known one.
+
+    Raises:
+        ValueError: There is none, or it is wrong; the text says which.
+    """
+    looks_like_path = Path(given).suffix.lower() in {".json", ".toml"} or any(c in given for c in "/\\")
+    return load_profile(given) if looks_like_path or Path(given).is_file() else named_profile(given)
 
 
 def _writing_tool(database: Path) -> BaseTool:

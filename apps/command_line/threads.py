@@ -16,6 +16,7 @@ from turnflow.apps.command_line.errors import DamagedError, damage_named
 from turnflow.apps.command_line.plain import json_line, plain
 from turnflow.graph.run import is_unfinished
 from turnflow.graph.session import info_of
+from turnflow.graph.transcript import is_input
 
 MAX_SHOWN = 60
 
@@ -89,7 +90,7 @@ def _thread_info(graph: TurnGraph, thread_id: str) -> ThreadInfo:
         "status": _status(snapshot),
         "tags": meta["tags"],
         # The state may hold the last turns alone.
-        "turns": len(said) if position is None else position + 1,
+        "turns": sum(map(is_input, said)) if position is None else position + 1,
         "variables": sum(len(entries) for entries in info["vars"].values()),
         "messages": len(messages),
         "last_user_message": str(said[-1].text) if said else "",

@@ -19,6 +19,10 @@ from turnflow.apps.command_line.screen import TurnScreen
 from turnflow.apps.command_line.setup import Agent
 
 
+class BrokenOffError(KeyboardInterrupt):
+    """A second Ctrl-C, while a turn was being cancelled."""
+
+
 def new_thread() -> str:
     """A fresh thread id."""
     return str(uuid.uuid4())
@@ -76,12 +80,16 @@ def _open(snapshot: StateSnapshot) -> list[Interrupt]:
 
 
 def _run_cancellable(graph: Any, given: Any, thread_id: str, screen: TurnScreen) -> TurnResult:
-    """Run a turn; the first Ctrl-C cancels it in good order, a second one breaks it off."""
+    """Run a turn; the first Ctrl-C cancels it in good order, a second one breaks it off.
+
+    Raises:
+        BrokenOffError: It was broken off; it is settled as far as that was possible.
+    """
     token = CancelToken()
 
     def cancel(_number: int, _frame: FrameType | None) -> None:
         if token.cancelled:
-            raise KeyboardInterrupt
+            raise BrokenOffError
         token.cancel()
 
     before = signal.signal(signal.SIGINT, cancel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,9 @@ CONNECT_SECONDS = 10.0
 
 _SLACK_SECONDS = 5.0
 """So much later than the turn gives a silent endpoint up does its connection end."""
+
+_END_SECONDS = 0.2
+"""How long the end of a stream is waited for after the finish reason, where usage is not asked for."""
 
 _OWN_FIELDS = ("temperature", "top_p", "reasoning_effort", "max_tokens", "stop", "seed", "n")
 """Fields of LangChain's chat models that become parameters of the request."""
@@ -90,7 +94,7 @@ class Request:
         return Limits(
             first_token=first,
             idle=settings.idle_timeout,
-            usage=settings.usage_timeout,
+            usage=min(settings.usage_timeout, math.inf if self._profile.stream_usage else _END_SECONDS),
             final=settings.final_timeout,
             deadline=deadline,
         )
