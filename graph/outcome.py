@@ -33,6 +33,11 @@ Usage = dict[str, int]
 NO_USAGE: Usage = {"requests": 0, "input": 0, "output": 0, "cached": 0, "reasoning": 0}
 
 
+def sum_usage(before: Usage, added: Usage) -> Usage:
+    """The sum of both, key by key."""
+    return {key: before.get(key, 0) + added.get(key, 0) for key in {**before, **added}}
+
+
 class ErrorInfo(TypedDict):
     """A provider's failure as plain data."""
 

@@ -24,20 +24,20 @@ _backoff = wait_exponential(multiplier=FIRST_SECONDS, exp_base=2, max=MOST_SECON
 def pause_before(retry: int, retry_after: float | None, settings: TurnSettings) -> float | None:
     """Seconds to wait before a retry; None if the provider asks for more than the settings allow.
 
-    Never less than the provider asks for, and never more than `max_retry_wait`.
+    As long as the provider asks for, and a little more by chance, else a wait that grows with each retry. It is
+    never more than `max_retry_wait`.
 
     Args:
         retry: Which retry of the round it is, from 1 on.
         retry_after: Seconds that the provider asks for; None if it says nothing.
         settings: The settings of the turn.
     """
-    asked = retry_after if retry_after is not None and retry_after > 0 else 0.0
-    if asked > settings.max_retry_wait:
-        return None
     chance = random.uniform(0, JITTER)  # noqa: S311 - no secret
-    # What the provider asks for can only grow by chance, and the own wait only shrink: both bounds hold.
-    wait = max(asked * (1 + chance), _backoff(_retry_state(retry)) * (1 - chance))
-    return min(wait, settings.max_retry_wait)
+    if retry_after is not None and retry_after > 0:
+        if retry_after > settings.max_retry_wait:
+            return None
+        return min(retry_after * (1 + chance), settings.max_retry_wait)
+    return min(_backoff(_retry_state(retry)) * (1 - chance), settings.max_retry_wait)
 
 
 def _retry_state(retry: int) -> RetryCallState:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -12,7 +12,7 @@ from langgraph.errors import GraphBubbleUp
 from turnflow.graph.content import iter_text
 from turnflow.graph.events import LiveText
 from turnflow.graph.flow import Body, NodeRun
-from turnflow.graph.outcome import NO_USAGE, Usage
+from turnflow.graph.outcome import NO_USAGE, ErrorInfo, Usage
 from turnflow.graph.partial_replies import is_broken_off, keep_partial, take_partial
 from turnflow.graph.protocol import UNKNOWN, LabelProtocol
 from turnflow.graph.state import TurnState
@@ -38,28 +38,26 @@ class Attempt:
     """What came of one request.
 
     Attributes:
-        step: The reply, or the part of it that came.
         usage: What it took, `requests` included.
         cause: What the model raised.
         failure: What that means; None where the reply is whole, or was cancelled.
         is_silent: Whether the user was shown nothing, so that the same may be asked again.
         was_taken: Whether the provider took the request: a part of a reply came.
+        settle: Shows the rest of it and gives the step, for the last attempt. A reason to stop that is given
+            takes the place of its own.
     """
 
-    step: Step
     usage: Usage
-    cause: BaseException | None = None
-    failure: Failure | None = None
-    is_silent: bool = False
-    was_taken: bool = False
+    cause: BaseException | None
+    failure: Failure | None
+    is_silent: bool
+    was_taken: bool
+    settle: Callable[[Stop], Step]
 
-    def stopping(self, stop: Stop) -> Attempt:
-        """The same, with another reason why the reply ended early."""
-        return replace(self, step={**self.step, "stop": stop})
-
-    def with_usage(self, usage: Usage) -> Attempt:
-        """The same, with what more than this request took."""
-        return replace(self, usage=usage)
+    @property
+    def error(self) -> ErrorInfo | None:
+        """What the model raised, as data."""
+        return None if self.cause is None else describe_error(self.cause)
 
 
 def attempt_reply(
@@ -67,8 +65,9 @@ def attempt_reply(
 ) -> Body[Attempt]:
     """Send the request once, and read what comes until it ends, fails, is late or is cancelled."""
     left = take_partial(run, state["turn"]["message_id"])
-    if left and run.resources.cancelled:
-        return Attempt(*left)  # the run that read it was broken off, and the turn settles
+    if left and run.resources.cancelled:  # the run that read it was broken off, and the turn settles
+        step, usage = left
+        return Attempt(usage, None, None, is_silent=False, was_taken=True, settle=lambda _: step)
     return (yield from _Receiver(state, view, clock, run).receive(request))
 
 
@@ -155,12 +154,15 @@ class _Receiver:
             cause = failure = None  # the reply was whole when the connection broke
         if failure:
             stop = _STOPS.get(failure.kind, "provider_error")
-        self._show(reading.close())
-        self._live.flush()
         error = describe_error(cause) if cause else None
-        step = reading.step(self._message_id, shown=self._live.shown, stop=stop, error=error)
+
+        def settle(other: Stop) -> Step:
+            self._show(reading.close())
+            self._live.flush()
+            return reading.step(self._message_id, shown=self._live.shown, stop=other or stop, error=error)
+
         is_silent = not self._live.shown and not reading.retracted
-        return Attempt(step, self._usage, cause, failure, is_silent, was_taken=reading.has_begun)
+        return Attempt(self._usage, cause, failure, is_silent, was_taken=reading.has_begun, settle=settle)
 
     def _partial(self) -> tuple[Step, Usage]:
         """What was read of a reply that is broken off from outside."""

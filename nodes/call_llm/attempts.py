@@ -6,69 +6,86 @@ Nothing that the user was shown is asked for again (docs/retries.md, docs/degrad
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from turnflow.graph.flow import Body, NodeRun
+from turnflow.graph.outcome import NO_USAGE, Usage, sum_usage
 from turnflow.graph.reply_form import TOOLS_REFUSED
 from turnflow.graph.resources import refused_in
 from turnflow.graph.retrying import pause_before
 from turnflow.graph.settings import TurnSettings
 from turnflow.graph.state import TurnState
+from turnflow.graph.step import Step, Stop
 from turnflow.graph.waiting import Pause
 from turnflow.nodes.call_llm.attempt import Attempt, attempt_reply
 from turnflow.nodes.call_llm.errors.failure import Failure
 from turnflow.nodes.call_llm.request import Request
 from turnflow.nodes.call_llm.stream_clock import StreamClock
-from turnflow.nodes.call_llm.usage import sum_usage
 
 
-def ask_model(state: TurnState, view: dict[str, Any], run: NodeRun) -> Body[tuple[dict[str, Any], Attempt]]:
-    """Ask until there is a reply, or nothing that would help is left.
+@dataclass(frozen=True)
+class Reply:
+    """What came of asking for one reply.
 
-    Returns:
-        The turn, with what it learned of the provider, and the last attempt, with the usage of all.
+    Attributes:
+        turn: The turn, with what it learned of the provider.
+        step: The reply.
+        usage: What all its requests took.
+        cause: What the model raised last.
+        was_taken: Whether the provider took the last request.
     """
+
+    turn: dict[str, Any]
+    step: Step
+    usage: Usage
+    cause: BaseException | None
+    was_taken: bool
+
+
+def ask_model(state: TurnState, view: dict[str, Any], run: NodeRun) -> Body[Reply]:
+    """Ask until there is a reply, or nothing that would help is left."""
     turn, settings = state["turn"], run.resources.settings
     deadline = time.monotonic() + max(0.0, settings.round_timeout - turn.get("round_seconds", 0.0))
-    before = None
+    usage: Usage = dict(NO_USAGE)
+    stop: Stop = ""
     while True:
         request = Request(view, turn, run.resources, run.config)
         clock = StreamClock(request.limits(deadline))
         attempt = yield from attempt_reply({**state, "turn": turn}, view, request, clock, run)
-        usage = sum_usage(before, attempt.usage) if before else attempt.usage
+        usage = sum_usage(usage, attempt.usage)
         failure = attempt.failure
         if failure is None or not attempt.is_silent:
             break
         if failure.kind == "refused" and failure.refusal not in refused_in(turn):
             if failure.refusal == TOOLS_REFUSED:
-                attempt = attempt.stopping("tools_refused")
+                stop = "tools_refused"
                 break
             turn = _without(failure, turn, attempt, run)
-        elif failure.kind == "transient":
-            pause = _pause_before_next(failure, turn, settings, deadline)
-            if pause is None:
-                break
-            turn = _counted(turn)
-            run.emitter(turn).emit(
-                "retry",
-                attempt=turn["round_retries"],
-                wait=round(pause, 3),
-                error=attempt.step["error"],
-                message_id=turn["message_id"],
-            )
-            if (yield Pause(pause, run.resources.cancel)):
-                attempt = attempt.stopping("cancelled")
-                break
-        else:
+            continue
+        pause = _pause_before_next(failure, turn, settings, deadline)
+        if pause is None:
             break
-        before = usage
-    return turn, attempt.with_usage(usage)
+        turn = _counted(turn)
+        run.emitter(turn).emit(
+            "retry",
+            attempt=turn["round_retries"],
+            wait=round(pause, 3),
+            error=attempt.error,
+            message_id=turn["message_id"],
+        )
+        if (yield Pause(pause, run.resources.cancel)):
+            stop = "cancelled"
+            break
+    return Reply(turn, attempt.settle(stop), usage, attempt.cause, attempt.was_taken)
 
 
 def _pause_before_next(
     failure: Failure, turn: dict[str, Any], settings: TurnSettings, deadline: float
 ) -> float | None:
     """Seconds to wait before the same is asked again; None where it is not to be."""
+    if failure.kind != "transient":
+        return None
     in_round, in_turn = turn.get("round_retries", 0), turn.get("retries", 0)
     if in_round >= settings.retries_per_round or in_turn >= settings.retries_per_turn:
         return None
@@ -83,11 +100,11 @@ def _counted(turn: dict[str, Any]) -> dict[str, Any]:
 def _without(failure: Failure, turn: dict[str, Any], attempt: Attempt, run: NodeRun) -> dict[str, Any]:
     """The turn, with one more thing that its provider refuses."""
     refusal = failure.refusal
-    run.emitter(turn).emit("degraded", degradation=refusal, error=attempt.step["error"])
+    run.emitter(turn).emit("degraded", degradation=refusal, error=attempt.error)
     return {
         **turn,
         "refused": [*refused_in(turn), refusal],
         **({} if failure.lasting else {"refused_once": [*turn.get("refused_once", ()), refusal]}),
         "degradations": [*turn["degradations"], refusal],
-        "error": attempt.step["error"],
+        "error": attempt.error,
     }

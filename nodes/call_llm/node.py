@@ -9,16 +9,15 @@ from typing import Any
 from turnflow.graph.budget import window_for
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.learned import learn_refusals
-from turnflow.graph.outcome import TurnError, Usage, make_outcome
+from turnflow.graph.outcome import TurnError, Usage, make_outcome, sum_usage
 from turnflow.graph.recording import tell_reply
 from turnflow.graph.resources import TurnResources, refused_in
 from turnflow.graph.state import TurnState
 from turnflow.graph.step import Step, Stop
 from turnflow.graph.tokens import calibrated
 from turnflow.graph.transcript import turn_messages
-from turnflow.nodes.call_llm.attempt import Attempt
-from turnflow.nodes.call_llm.attempts import ask_model
-from turnflow.nodes.call_llm.usage import estimated, sum_usage
+from turnflow.nodes.call_llm.attempts import Reply, ask_model
+from turnflow.nodes.call_llm.usage import estimated
 
 _ASKED_AGAIN = frozenset({"tools_refused", "context_too_long"})
 """Ways to end early after which the same is asked once more, in another form."""
@@ -48,21 +47,21 @@ class CallLLM:
             view, turn = planned["view"], planned["turn"]
             run.emitter(turn).emit("context.assembled", manifest=view["manifest"])
         begun = time.monotonic()
-        turn, attempt = yield from ask_model({**state, "turn": turn}, view, run)
+        reply = yield from ask_model({**state, "turn": turn}, view, run)
         seconds = time.monotonic() - begun
-        step, reported = attempt.step, attempt.usage
-        usage = estimated(reported, step, view["manifest"], run.resources.counter_in(turn))
+        turn, step = reply.turn, reply.step
+        usage = estimated(reply.usage, step, view["manifest"], run.resources.counter_in(turn))
         tell_reply(step, usage, seconds, run.emitter(turn))
         turn = {**turn, "usage": sum_usage(turn["usage"], usage)}
         turn["round_seconds"] = round(turn.get("round_seconds", 0.0) + seconds, 3)
-        turn |= _learned(turn, view, reported, step["stop"], run.resources)
-        _learn_for_all(attempt, turn, run.resources)
+        turn |= _learned(turn, view, reply.usage, step["stop"], run.resources)
+        _learn_for_all(reply, run.resources)
         if step["stop"] not in _ASKED_AGAIN:
             turn["directives"] = []
             if repair := turn.get("repair"):
                 turn["repair"] = {**repair, "pending": False}
         if step["stop"] == "provider_error" and not _gathered(state, step):
-            yield from _fail(step, turn, attempt.cause, run)
+            yield from _fail(step, turn, reply.cause, run)
         run.emitter(turn).emit("usage", usage=usage, finish_reason=step["finish_reason"])
         return {"step": step, "turn": turn}
 
@@ -90,10 +89,10 @@ def _learned(
     return {"learned": learned}
 
 
-def _learn_for_all(attempt: Attempt, turn: dict[str, Any], resources: TurnResources) -> None:
+def _learn_for_all(reply: Reply, resources: TurnResources) -> None:
     """Remember for later turns what the provider refuses, once it took a request without that."""
-    refused = set(refused_in(turn)) - set(turn.get("refused_once", ()))
-    if refused and attempt.was_taken and not attempt.step["stop"]:
+    refused = set(refused_in(reply.turn)) - set(reply.turn.get("refused_once", ()))
+    if refused and reply.was_taken and not reply.step["stop"]:
         learn_refusals(resources.model_key, refused)
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import openai
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
@@ -91,6 +92,8 @@ class Request:
         """
         settings = self._settings
         first = settings.first_token_timeout or self._profile.first_token_timeout or FIRST_TOKEN_SECONDS
+        if not _streams(self._model):
+            first = settings.round_timeout  # its reply comes all at once
         return Limits(
             first_token=first,
             idle=settings.idle_timeout,
@@ -142,13 +145,22 @@ class Request:
         if isinstance(model, OpenAICompatibleChat):
             payload = model.payload_of(self._messages, **self._options)
             names = {*payload, *(payload.get("extra_body") or {})} - {"extra_body", "timeout", "messages"}
-            if not self._definitions:
-                names.discard("parallel_tool_calls")
+            names -= {"parallel_tool_calls"}
+            if self._definitions and self._profile.parallel_calls is not None:
+                names.add("parallel_tool_calls")
         else:
             names |= {name for name in _OWN_FIELDS if getattr(model, name, None) is not None}
         if getattr(model, "stream_usage", False) and self._profile.stream_usage:
             names.add("stream_options")
-        return names - {"model", "stream"}
+        return names - {"model", "stream"} - set(self._profile.unsupported_parameters)
+
+
+def _streams(model: Any) -> bool:
+    """Whether a model gives its reply in pieces, as far as its class says."""
+    kind = type(model)
+    if not issubclass(kind, BaseChatModel):
+        return True
+    return kind._stream is not BaseChatModel._stream or kind._astream is not BaseChatModel._astream  # noqa: SLF001
 
 
 def _has_media(message: BaseMessage) -> bool:

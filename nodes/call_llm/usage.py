@@ -19,8 +19,3 @@ def estimated(usage: Usage, step: Step, manifest: dict[str, Any], counter: Token
     written = [step["raw"], step["reasoning"], *(call["arguments"] for call in step["calls"])]
     output = sum(counter.text(text) for text in written if text)
     return {**usage, "input": manifest["tokens"], "output": output, "estimated": 1}
-
-
-def sum_usage(before: Usage, added: Usage) -> Usage:
-    """The sum of both, key by key."""
-    return {key: before.get(key, 0) + added.get(key, 0) for key in {**before, **added}}

@@ -25,7 +25,8 @@ def ended_early(step: dict[str, Any], turn: dict[str, Any], settings: TurnSettin
 
 def may_continue(turn: dict[str, Any], settings: TurnSettings) -> bool:
     """Whether a text that was cut off may go on."""
-    return bool(turn["continuations"] < settings.max_continuations)
+    has_time = turn.get("round_seconds", 0.0) < settings.round_timeout
+    return bool(turn["continuations"] < settings.max_continuations) and has_time
 
 
 def settled(

@@ -23,6 +23,7 @@ from turnflow.graph.folding import (
     tried,
 )
 from turnflow.graph.folds import Anchor, Fold, written_part
+from turnflow.graph.outcome import sum_usage
 from turnflow.graph.tokens import TokenCounter
 from turnflow.nodes.fold_checkpoint.kept_words import KeptWording, open_todos, user_words
 from turnflow.nodes.fold_checkpoint.summarise import Summed, most_words, sum_up
@@ -80,7 +81,7 @@ def compact(state: Any, found: TurnRange | RoundRange, reason: Reason, run: Node
         return _not_made(state, None, reason, Summed("", "unreadable", "", {}), run)
     words = most_words(run.resources.window_in(turn), material.replaced)
     summed = yield from sum_up(material.messages, material.old, words=words, turn=turn, run=run)
-    turn = {**turn, "usage": {key: turn["usage"][key] + summed.usage[key] for key in turn["usage"]}}
+    turn = {**turn, "usage": sum_usage(turn["usage"], summed.usage)}
     state = {**state, "turn": turn}
     if summed.why == "cancelled" or run.resources.cancelled:
         return {"turn": turn, "decision": decide("stop", "cancelled")}

@@ -11,7 +11,7 @@ from langgraph.errors import GraphBubbleUp
 
 from turnflow.graph.flow import Body, NodeRun
 from turnflow.graph.folds import defused
-from turnflow.graph.outcome import NO_USAGE, Usage
+from turnflow.graph.outcome import NO_USAGE, Usage, sum_usage
 from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.strict_messages import wire_messages
 from turnflow.graph.text import storable
@@ -95,8 +95,7 @@ def sum_up(
     summed = Summed(old, "" if old else "empty", "", dict(NO_USAGE))
     for step in steps:
         said = yield from _ask(system, _request(summed.text, step, run), words, counter, turn, run)
-        usage = {key: summed.usage[key] + said.usage[key] for key in said.usage}
-        summed = Summed(said.text, said.why, said.error, usage)
+        summed = Summed(said.text, said.why, said.error, sum_usage(summed.usage, said.usage))
         if summed.why:
             break
     return summed

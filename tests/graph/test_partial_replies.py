@@ -68,7 +68,8 @@ def test_nothing_is_kept_where_nothing_is_saved_nor_raised_where_reading_fails()
     saver = InMemorySaver()
     keep_partial(run_on(saver), "m", fails)
     keep_partial(run_on({}), "m", lambda: partial("It is"))  # takes no weak references
-    for each in (None, saver, {}):
+    savers: list[Any] = [None, saver, {}]
+    for each in savers:
         assert take_partial(run_on(each), "m") is None
 
 
