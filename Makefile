@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test crash-sweep chat studio studio-check notebooks bench bench-long lint format types check fuzz clean
+.PHONY: help demo test crash-sweep faults chat studio studio-check notebooks bench bench-long lint format types check fuzz clean
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,9 @@ endif
 
 crash-sweep: $(VENV)/.dev  ## Turns with effects, killed at each of their points, a few minutes
 	$(BIN)/python -m tests.turns.crash_sweep $(ARGS)
+
+faults: $(VENV)/.dev  ## What providers do wrong, each played as a turn: status, requests, time; under two minutes
+	$(BIN)/python -m tests.faults $(ARGS)
 
 lint: $(VENV)/.dev  ## Style
 	$(BIN)/ruff check .
