@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnflow import TurnSettings
-from turnflow.graph.retrying import FIRST_SECONDS, JITTER, MOST_SECONDS, pause_before
+from turnflow.graph.retrying import JITTER, MOST_SECONDS, pause_before
 
 FUZZ = settings(max_examples=int(os.environ.get("TURNFLOW_FUZZ_EXAMPLES", "500")), deadline=None)
 
@@ -36,7 +36,7 @@ def test_what_the_provider_asks_for_is_granted_with_a_little_more(monkeypatch: p
     monkeypatch.setattr(random, "uniform", lambda *_: JITTER)
     assert pause_before(1, 20.0, TurnSettings()) == 25.0
     assert pause_before(1, 60.0, TurnSettings()) == 60.0
-    assert pause_before(1, 0.001, TurnSettings()) == FIRST_SECONDS * (1 - JITTER)
+    assert pause_before(1, 0.008, TurnSettings()) == 0.01
 
 
 def test_a_provider_that_asks_for_too_much_is_not_asked_again() -> None:
