@@ -24,8 +24,8 @@ _backoff = wait_exponential(multiplier=FIRST_SECONDS, exp_base=2, max=MOST_SECON
 def pause_before(retry: int, retry_after: float | None, settings: TurnSettings) -> float | None:
     """Seconds to wait before a retry; None if the provider asks for more than the settings allow.
 
-    As long as the provider asks for, and a little more by chance, else a wait that grows with each retry. Never
-    more than `max_retry_wait`.
+    As long as the provider asks for, and a little more by chance, else a wait that grows with each retry; and
+    never more than `max_retry_wait`.
 
     Args:
         retry: Which retry of the round it is, from 1 on.
