@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable
 
 ModelKey = tuple[str, str, str]
-"""The model's class, its endpoint ('' where it does not say) and what it calls itself."""
+"""The model's class, its endpoint and what it calls itself."""
 
 _MOST_MODELS = 1000
 
@@ -17,13 +17,15 @@ _lock = threading.Lock()
 _refusals: dict[ModelKey, tuple[str, ...]] = {}
 
 
-def known_refusals(model: ModelKey) -> tuple[str, ...]:
-    """What the provider of a model is known to refuse, sorted."""
-    return _refusals.get(model, ())
+def known_refusals(model: ModelKey | None) -> tuple[str, ...]:
+    """What a model's provider is known to refuse, sorted; nothing for one that cannot be told from others."""
+    return () if model is None else _refusals.get(model, ())
 
 
-def learn_refusals(model: ModelKey, refusals: Iterable[str]) -> None:
+def learn_refusals(model: ModelKey | None, refusals: Iterable[str]) -> None:
     """Remember what a provider refuses; what was known before stays."""
+    if model is None:
+        return
     with _lock:
         known = _refusals.pop(model, ())
         _refusals[model] = tuple(sorted({*known, *refusals}))

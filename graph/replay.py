@@ -215,7 +215,9 @@ def _graph(recorded: _Recorded) -> tuple[TurnGraph, RecordedModel]:
     if setup.get("window"):
         settings.setdefault("context_window", setup["window"])
     tools, policies = _tools(recorded)
-    model = RecordedModel(model_name=setup.get("model", ""), replies=recorded.of_type("model.replied"))
+    model = RecordedModel(
+        model_name=setup.get("model") or "recorded", replies=recorded.of_type("model.replied")
+    )
     graph = build_turn_graph(
         model,
         tools,

@@ -12,7 +12,6 @@ from typing import Any, cast
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
-from langchain_openai.chat_models.base import BaseChatOpenAI as OpenAIModel
 
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import TurnContext, TurnHooks
@@ -20,6 +19,7 @@ from turnflow.graph.contributions import Contributor
 from turnflow.graph.degradation import degrade
 from turnflow.graph.learned import ModelKey
 from turnflow.graph.memory import Memory
+from turnflow.graph.model_access import endpoint_of, name_of, profile_of, with_profile
 from turnflow.graph.permissions import PermissionPolicy, as_permission_policy
 from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.profiles import find_profile
@@ -190,16 +190,14 @@ class TurnResources:
             )
         if isinstance(model, str):
             return self.make_model(model, self.profile)
-        if getattr(model, "provider_profile", self.profile) != self.profile:
-            return cast("BaseChatModel", model).model_copy(update={"provider_profile": self.profile})
-        return model
+        return cast("ChatModel", with_profile(model, self.profile))
 
     def model_in(self, turn: dict[str, Any]) -> ChatModel:
         """The model, as it is to be spoken to as far as it is known in a turn what its provider refuses."""
         model: Any = self.chat_model
         profile = self.profile_in(turn)
         if profile != self.profile:
-            model = _speaking(model, profile)
+            model = with_profile(model, profile)
         return cast("ChatModel", model)
 
     @property
@@ -207,8 +205,7 @@ class TurnResources:
         """What the model calls itself; '' where it does not say."""
         if isinstance(self.model, str):
             return self.model
-        model: Any = self.chat_model
-        return str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+        return name_of(self.chat_model)
 
     @cached_property
     def summariser_model(self) -> ChatModel:
@@ -266,15 +263,7 @@ class TurnResources:
         model: Any = self.model or os.environ.get("TURNFLOW_MODEL")
         if isinstance(model, str):
             return find_profile(model, os.environ.get("OPENAI_BASE_URL"))
-        own = getattr(model, "provider_profile", None)
-        says = isinstance(own, ProviderProfile) and (
-            not isinstance(model, OpenAIModel) or "provider_profile" in model.model_fields_set
-        )
-        if says:
-            return cast("ProviderProfile", own)
-        if isinstance(model, OpenAIModel):
-            return find_profile(model.model_name, model.openai_api_base)
-        return ProviderProfile()
+        return profile_of(model)
 
     def profile_in(self, turn: dict[str, Any]) -> ProviderProfile:
         """The same, as far as it is known in a turn what the provider refuses."""
@@ -282,10 +271,10 @@ class TurnResources:
         return degrade(self.profile, refused) if refused else self.profile
 
     @property
-    def model_key(self) -> ModelKey:
-        """What stands for the model and its endpoint, for what a process learns of them."""
-        model: Any = self.chat_model
-        return type(model).__name__, str(getattr(model, "openai_api_base", None) or ""), self.model_name
+    def model_key(self) -> ModelKey | None:
+        """What stands for the model and its endpoint, for what a process learns; None if they do not say."""
+        endpoint, name = endpoint_of(self.chat_model), self.model_name
+        return (type(self.chat_model).__name__, endpoint, name) if endpoint and name else None
 
     @property
     def behaviour(self) -> Behaviour:
@@ -344,17 +333,6 @@ def refused_in(turn: dict[str, Any]) -> list[str]:
     return (
         list(known) if known is not None else [each for each in turn["degradations"] if each == TOOLS_REFUSED]
     )
-
-
-def _speaking(model: Any, profile: ProviderProfile) -> Any:
-    """A model that heeds a profile: as a field of its own, or by the fields that it has for parameters."""
-    if hasattr(model, "provider_profile"):
-        return model.model_copy(update={"provider_profile": profile})
-    fields = getattr(type(model), "model_fields", {})
-    changed = {name: None for name in profile.unsupported_parameters if name in fields}
-    if not profile.stream_usage and "stream_usage" in fields:
-        changed["stream_usage"] = False  # type: ignore[assignment]
-    return model.model_copy(update=changed) if changed else model
 
 
 def _tools_now(tools: Sequence[Tool] | Callable[[], Iterable[Tool]]) -> list[Tool]:

@@ -157,16 +157,17 @@ class _Receiver:
         error = describe_error(cause) if cause else None
 
         def settle(other: Stop) -> Step:
-            self._show(reading.close())
+            why = other or stop
+            self._show(reading.close(broken_off=bool(why)))
             self._live.flush()
-            return reading.step(self._message_id, shown=self._live.shown, stop=other or stop, error=error)
+            return reading.step(self._message_id, shown=self._live.shown, stop=why, error=error)
 
         is_silent = not self._live.shown and not reading.retracted
         return Attempt(self._usage, cause, failure, is_silent, was_taken=reading.has_begun, settle=settle)
 
     def _partial(self) -> tuple[Step, Usage]:
         """What was read of a reply that is broken off from outside."""
-        self._show(self._reading.close())
+        self._show(self._reading.close(broken_off=True))
         return self._reading.step(self._message_id, shown=self._live.shown, stop="cancelled"), self._usage
 
     def _show(self, events: Iterable[ReplyEvent]) -> None:

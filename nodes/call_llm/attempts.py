@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnflow.graph.flow import Body, NodeRun
-from turnflow.graph.outcome import NO_USAGE, Usage, sum_usage
+from turnflow.graph.outcome import NO_USAGE, ErrorInfo, Usage, sum_usage
 from turnflow.graph.reply_form import TOOLS_REFUSED
 from turnflow.graph.resources import refused_in
 from turnflow.graph.retrying import pause_before
@@ -31,37 +31,49 @@ class Reply:
     Attributes:
         turn: The turn, with what it learned of the provider.
         step: The reply.
-        usage: What all its requests took.
+        earlier_usage: What the requests before the last one took.
+        last_usage: What the last one took.
         cause: What the model raised last.
         was_taken: Whether the provider took the last request.
     """
 
     turn: dict[str, Any]
     step: Step
-    usage: Usage
+    earlier_usage: Usage
+    last_usage: Usage
     cause: BaseException | None
     was_taken: bool
+
+    def usage_with(self, last: Usage) -> Usage:
+        """What all of them took, with another count of the last one."""
+        return sum_usage(self.earlier_usage, last)
 
 
 def ask_model(state: TurnState, view: dict[str, Any], run: NodeRun) -> Body[Reply]:
     """Ask until there is a reply, or nothing that would help is left."""
     turn, settings = state["turn"], run.resources.settings
     deadline = time.monotonic() + max(0.0, settings.round_timeout - turn.get("round_seconds", 0.0))
-    usage: Usage = dict(NO_USAGE)
+    earlier: Usage = dict(NO_USAGE)
     stop: Stop = ""
+    tried: list[str] = []
+    before: ErrorInfo | None = None
     while True:
         request = Request(view, turn, run.resources, run.config)
         clock = StreamClock(request.limits(deadline))
         attempt = yield from attempt_reply({**state, "turn": turn}, view, request, clock, run)
-        usage = sum_usage(usage, attempt.usage)
         failure = attempt.failure
+        if tried and attempt.error is not None and attempt.error == before:
+            turn = _with_again(tried[-1], turn)  # to leave it out did not help
+        before = attempt.error
         if failure is None or not attempt.is_silent:
             break
-        if failure.kind == "refused" and failure.refusal not in refused_in(turn):
+        if failure.kind == "refused" and failure.refusal not in {*refused_in(turn), *tried}:
             if failure.refusal == TOOLS_REFUSED:
                 stop = "tools_refused"
                 break
             turn = _without(failure, turn, attempt, run)
+            tried.append(failure.refusal)
+            earlier = sum_usage(earlier, attempt.usage)
             continue
         pause = _pause_before_next(failure, turn, settings, deadline)
         if pause is None:
@@ -77,7 +89,8 @@ def ask_model(state: TurnState, view: dict[str, Any], run: NodeRun) -> Body[Repl
         if (yield Pause(pause, run.resources.cancel)):
             stop = "cancelled"
             break
-    return Reply(turn, attempt.settle(stop), usage, attempt.cause, attempt.was_taken)
+        earlier = sum_usage(earlier, attempt.usage)
+    return Reply(turn, attempt.settle(stop), earlier, attempt.usage, attempt.cause, attempt.was_taken)
 
 
 def _pause_before_next(
@@ -108,3 +121,9 @@ def _without(failure: Failure, turn: dict[str, Any], attempt: Attempt, run: Node
         "degradations": [*turn["degradations"], refusal],
         "error": attempt.error,
     }
+
+
+def _with_again(refusal: str, turn: dict[str, Any]) -> dict[str, Any]:
+    """The turn, with what was left out in vain."""
+    lists = {name: [each for each in turn[name] if each != refusal] for name in ("refused", "degradations")}
+    return {**turn, **lists}

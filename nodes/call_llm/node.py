@@ -9,6 +9,7 @@ from typing import Any
 from turnflow.graph.budget import window_for
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.learned import learn_refusals
+from turnflow.graph.model_access import endpoint_of
 from turnflow.graph.outcome import TurnError, Usage, make_outcome, sum_usage
 from turnflow.graph.recording import tell_reply
 from turnflow.graph.resources import TurnResources, refused_in
@@ -50,11 +51,13 @@ class CallLLM:
         reply = yield from ask_model({**state, "turn": turn}, view, run)
         seconds = time.monotonic() - begun
         turn, step = reply.turn, reply.step
-        usage = estimated(reply.usage, step, view["manifest"], run.resources.counter_in(turn))
+        usage = reply.usage_with(
+            estimated(reply.last_usage, step, view["manifest"], run.resources.counter_in(turn))
+        )
         tell_reply(step, usage, seconds, run.emitter(turn))
         turn = {**turn, "usage": sum_usage(turn["usage"], usage)}
         turn["round_seconds"] = round(turn.get("round_seconds", 0.0) + seconds, 3)
-        turn |= _learned(turn, view, reply.usage, step["stop"], run.resources)
+        turn |= _learned(turn, view, reply.last_usage, step["stop"], run.resources)
         _learn_for_all(reply, run.resources)
         if step["stop"] not in _ASKED_AGAIN:
             turn["directives"] = []
@@ -108,6 +111,6 @@ def _fail(step: Step, turn: dict[str, Any], cause: BaseException | None, run: No
     run.emitter(turn).emit("turn.ended", outcome=outcome, answer="")
     yield from run.hook("on_turn_end", turn, outcome=outcome, answer="")
     told = f"{error['type']}: {error['message']}" if error else "no reason given"
-    endpoint = getattr(run.resources.chat_model, "openai_api_base", None)
+    endpoint = endpoint_of(run.resources.chat_model)
     at = f" at {endpoint}" if endpoint else ""
     raise TurnError(f"the model could not be called{at}: {told}", outcome) from cause

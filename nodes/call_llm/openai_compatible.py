@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages.ai import UsageMetadata, subtract_usage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
@@ -165,6 +166,7 @@ class _StreamCheck:
     def __init__(self) -> None:
         self._assembler = CallAssembler()
         self._finished = False
+        self._reported: UsageMetadata | None = None
         self.has_begun = False
 
     def checked(self, chunk: ChatGenerationChunk) -> ChatGenerationChunk:
@@ -172,6 +174,10 @@ class _StreamCheck:
         message = chunk.message
         if (chunk.generation_info or {}).get("finish_reason") or message.response_metadata.get("status"):
             self._finished = True
+        if isinstance(message, AIMessageChunk) and message.usage_metadata:
+            # Some endpoints report what it took so far with each piece; chunks are added up.
+            so_far, self._reported = self._reported, message.usage_metadata
+            message.usage_metadata = subtract_usage(message.usage_metadata, so_far)
         if not isinstance(message, AIMessageChunk) or not message.tool_call_chunks:
             return chunk
         deltas = self._assembler.feed([dict(delta) for delta in message.tool_call_chunks])

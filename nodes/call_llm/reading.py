@@ -68,15 +68,21 @@ class Reading:
         self._finish_reason = chunk_finish_reason(chunk) or self._finish_reason
         return self._seen(events)
 
-    def close(self) -> list[ReplyEvent]:
-        """Read the end of the stream."""
+    def close(self, *, broken_off: bool = False) -> list[ReplyEvent]:
+        """Read the end of the stream.
+
+        Args:
+            broken_off: It ended before the reply did, so that what is not complete is none.
+        """
         events: list[ReplyEvent] = []
         if thought := self._reasoning_text.close():
             self._reasoning.append(thought)
             events += self._reader.feed_thinking(thought)
         if rest := self._text.close():
             events += self._reader.feed(rest)
-        return self._seen(events + self._reader.close(cut_off=is_truncated(self._finish_reason)))
+        return self._seen(
+            events + self._reader.close(cut_off=broken_off or is_truncated(self._finish_reason))
+        )
 
     def step(
         self, message_id: str, *, shown: str = "", stop: Stop = "", error: ErrorInfo | None = None
@@ -95,7 +101,8 @@ class Reading:
         step = {
             "message_id": message_id,
             "text": reply["text"],
-            "raw": reply["raw"],
+            # A call that broke off is not gone on with.
+            "raw": reply["text"] if stop and reply["calls"] else reply["raw"],
             "label": reply["label"],
             "body": self._reader.body,
             "shown": shown,

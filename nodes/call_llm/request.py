@@ -14,6 +14,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.constants import TAG_NOSTREAM
 
+from turnflow.graph.model_access import inner_models
+from turnflow.graph.profile import REASONING_FIELDS
 from turnflow.graph.resources import TurnResources
 from turnflow.graph.strict_messages import wire_messages
 from turnflow.graph.wire_texts import wire_texts
@@ -59,11 +61,12 @@ class Request:
         self._definitions = [
             tool.definition for tool in resources.registry if tool.name in set(view["tools"])
         ]
+        self._inner = inner_models(self._model)
         self._options = self._request_options(view)
         self._config = merge_configs(config, {"tags": [TAG_NOSTREAM]})
         self._cancel = resources.cancel
         self._settings = resources.settings
-        if isinstance(self._model, OpenAICompatibleChat) and self._model.has_default_timeout:
+        if all(isinstance(each, OpenAICompatibleChat) and each.has_default_timeout for each in self._inner):
             # The turn gives a silent endpoint up; a thread that still reads from it ends soon after.
             longest = max(self.limits(0).first_token, self.limits(0).idle) + _SLACK_SECONDS
             self._options["timeout"] = openai.Timeout(longest, connect=CONNECT_SECONDS)
@@ -92,7 +95,7 @@ class Request:
         """
         settings = self._settings
         first = settings.first_token_timeout or self._profile.first_token_timeout or FIRST_TOKEN_SECONDS
-        if not _streams(self._model):
+        if not all(_streams(each) for each in self._inner):
             first = settings.round_timeout  # its reply comes all at once
         return Limits(
             first_token=first,
@@ -105,16 +108,16 @@ class Request:
     @cached_property
     def sent(self) -> frozenset[str]:
         """Names of what it holds that a provider may refuse: parameters, and kinds of content."""
-        kinds = {"messages"}
+        kinds = set() if self._profile.strict_messages else {"messages"}
         if self._definitions:
             kinds.add("tools")
         if any(isinstance(message, SystemMessage) for message in self._messages):
             kinds.add("system_role")
         if any(_has_media(message) for message in self._messages):
             kinds.add("images")
-        if self._profile.reasoning_field:
-            kinds.add(self._profile.reasoning_field)
-        return frozenset(kinds | self._parameters())
+        if (field := self._profile.reasoning_field) and any(_has_reasoning(each) for each in self._messages):
+            kinds.add(field)
+        return frozenset(kinds.union(*(self._parameters(each) for each in self._inner)))
 
     @cached_property
     def _runnable(self) -> Any:
@@ -135,12 +138,14 @@ class Request:
         `response_format` of its own by other means, and not chunk by chunk.
         """
         limit, left_out = view["manifest"]["max_output"], self._profile.unsupported_parameters
-        body = {name: value for name, value in view["constraint"].items() if name not in left_out}
+        held = {name: value for name, value in view["constraint"].items() if name not in left_out}
+        # The call's own takes the place of the model's.
+        body = {**(getattr(self._inner[0], "extra_body", None) or {}), **held} if held else {}
         is_limited = limit is not None and not {"max_tokens", "max_completion_tokens"} <= set(left_out)
         return {**({"max_tokens": limit} if is_limited else {}), **({"extra_body": body} if body else {})}
 
-    def _parameters(self) -> set[str]:
-        model = self._model
+    def _parameters(self, model: Any) -> set[str]:
+        """Parameters that go to one of the models; those that nothing here could leave out are none."""
         names = {*self._options, *self._options.get("extra_body", {})} - {"extra_body", "timeout"}
         if isinstance(model, OpenAICompatibleChat):
             payload = model.payload_of(self._messages, **self._options)
@@ -161,6 +166,10 @@ def _streams(model: Any) -> bool:
     if not issubclass(kind, BaseChatModel):
         return True
     return kind._stream is not BaseChatModel._stream or kind._astream is not BaseChatModel._astream  # noqa: SLF001
+
+
+def _has_reasoning(message: BaseMessage) -> bool:
+    return any(name in message.additional_kwargs for name in REASONING_FIELDS)
 
 
 def _has_media(message: BaseMessage) -> bool:
