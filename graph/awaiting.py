@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.daemon import CoroutineThread, await_done, wait_done
@@ -44,7 +44,9 @@ async def await_for(awaitable: Awaitable[T], cancel: CancelToken | None) -> T:
     try:
         await await_done(task, timeout=timeout, cancel=waker)
     finally:
-        task.cancel()
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(_look)  # what a task raises that is given up concerns nobody
     return task.result()
 
 
@@ -57,3 +59,8 @@ def _limits(cancel: CancelToken | None) -> tuple[float | None, CancelToken | Non
 
 async def _of(awaitable: Awaitable[T]) -> T:
     return await awaitable
+
+
+def _look(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -216,6 +216,12 @@ class LiveText:
         """The content that went out and was not taken back."""
         return "".join(self._shown)
 
+    @property
+    def sent(self) -> str:
+        """The same, without what is held yet."""
+        held = "".join(self._held) if self._held_kind == "content.delta" else ""
+        return self.shown.removesuffix(held)
+
     def due_in(self) -> float | None:
         """Seconds until held text should go out, or None if nothing is held."""
         if not self._held:

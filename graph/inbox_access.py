@@ -174,7 +174,8 @@ def _stored_ids(ids: Collection[str], state: Any, run: NodeRun) -> Body[list[str
     if run.namespace:
         found |= {unmarked_id(each) for each in found}
     if remembers(run.config):
-        found |= {*_taken(state)} - {str(message.id) for message in state.get("messages") or ()}
+        here = {str(message.id) for message in state.get("messages") or ()}
+        found |= {*_taken(state)} - here - {unmarked_id(each) for each in here}
     return [each for each in ids if each in found]
 
 

@@ -20,7 +20,7 @@ from turnflow.graph.step import Step, Stop
 from turnflow.graph.text import plain_json
 from turnflow.graph.transcript import call_order, message_of
 from turnflow.nodes.call_llm.chunks import add_usage, chunk_permission
-from turnflow.nodes.call_llm.errors.classify import classify_error, describe_error
+from turnflow.nodes.call_llm.errors.classify import PrematureEndError, classify_error, describe_error
 from turnflow.nodes.call_llm.errors.failure import Failure
 from turnflow.nodes.call_llm.model_stream import Chunk
 from turnflow.nodes.call_llm.reader import ReplyReader
@@ -112,6 +112,8 @@ class _Receiver:
             while True:
                 chunk: Chunk = "cancelled" if self._run.resources.cancelled else (yield stream)
                 if chunk == "end":
+                    if request.names_its_end and self._reading.has_begun and not self._reading.has_ended:
+                        cause = PrematureEndError("the stream ended without a finish reason")
                     break
                 if chunk == "cancelled":
                     stop = "cancelled"
@@ -166,9 +168,11 @@ class _Receiver:
         return Attempt(self._usage, cause, failure, is_silent, was_taken=reading.has_begun, settle=settle)
 
     def _partial(self) -> tuple[Step, Usage]:
-        """What was read of a reply that is broken off from outside."""
-        self._show(self._reading.close(broken_off=True))
-        return self._reading.step(self._message_id, shown=self._live.shown, stop="cancelled"), self._usage
+        """What was shown of a reply that is broken off from outside: nobody listens to the rest any more."""
+        self._reading.close(broken_off=True)
+        step = self._reading.step(self._message_id, shown=self._live.sent, stop="cancelled")
+        sent = self._live.sent
+        return {**step, "text": sent, "body": sent, "raw": sent}, self._usage
 
     def _show(self, events: Iterable[ReplyEvent]) -> None:
         live = self._live

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from typing import Any, Literal
@@ -63,3 +64,22 @@ def test_what_the_awaitable_raises_is_raised(mode: Mode) -> None:
 
     with pytest.raises(ValueError, match="no"):
         wait_for(fails(), None) if mode == "sync" else asyncio.run(main())
+
+
+async def test_what_a_task_raises_that_is_given_up_is_no_news() -> None:
+    told: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    token = CancelToken()
+
+    async def breaks() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            raise ValueError("as it is given up")
+
+    threading.Timer(0.05, token.cancel).start()
+    with pytest.raises(GivenUpError):
+        await await_for(breaks(), token)
+    await asyncio.sleep(0.01)
+    gc.collect()
+    assert told == []

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -520,3 +521,43 @@ def test_a_run_takes_an_inbox_alone() -> None:
         with pytest.raises(ValueError, match=r"TurnContext\.inbox"):
             TurnContext(inbox=wrong)
     assert TurnContext(inbox=Inbox()).inbox is not None
+
+
+class Told(Inbox):
+    """Notes what was acknowledged while nothing was stored yet."""
+
+    def __init__(self, saver: Any) -> None:
+        super().__init__()
+        self.saver = saver
+        self.too_early: list[str] = []
+
+    def acknowledge(self, ids: Iterable[str]) -> None:
+        ids = list(ids)
+        if self.saver.get_tuple({"configurable": {"thread_id": "p"}}) is None:
+            self.too_early += ids
+        super().acknowledge(ids)
+
+
+def test_nothing_is_acknowledged_by_what_only_the_running_state_says(
+    fake_provider: Start, tmp_path: Path
+) -> None:
+    stage = Stage("sync", "sqlite", tmp_path)
+    inbox = Told(stage.saver)
+
+    def work(name: str) -> str:
+        """Do some work."""
+        inbox.put("And in blue.", id="s1")
+        return f"did {name}"
+
+    model = stage.model(fake_provider(script(works(), says("Done."))))
+    builder = StateGraph(MessagesState, context_schema=TurnContext)
+    builder.add_node("turn", as_node(build_turn_graph(model, [work], settings=STEER, checkpointer=True)))
+    builder.add_edge(START, "turn")
+    builder.add_edge("turn", END)
+    parent = builder.compile(checkpointer=stage.saver)
+    inbox.put("Paint it.", id="s0")
+    given: Any = {"messages": inbox.pending()}
+    config: Any = {"configurable": {"thread_id": "p"}}
+    parent.invoke(given, config, context=TurnContext(inbox=inbox), durability="exit")
+    assert inbox.too_early == []
+    stage.close()
