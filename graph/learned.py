@@ -27,13 +27,19 @@ def learn_refusals(model: ModelKey | None, refusals: Iterable[str]) -> None:
     if model is None:
         return
     with _lock:
-        known = _refusals.pop(model, ())
-        _refusals[model] = tuple(sorted({*known, *refusals}))
+        _refusals[model] = tuple(sorted({*_refusals.get(model, ()), *refusals}))
         while len(_refusals) > _MOST_MODELS:
             del _refusals[next(iter(_refusals))]
 
 
-def forget_learned() -> None:
-    """Forget all that this process has learned, as after a provider was changed."""
+def forget_learned(model: ModelKey | None = None) -> None:
+    """Forget what this process has learned, as after a provider was changed.
+
+    Args:
+        model: Of which model; None: of all.
+    """
     with _lock:
-        _refusals.clear()
+        if model is None:
+            _refusals.clear()
+        else:
+            _refusals.pop(model, None)

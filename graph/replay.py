@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from turnflow.graph.build import TurnGraph, build_turn_graph
 from turnflow.graph.context import TurnContext
-from turnflow.graph.learned import learn_refusals
+from turnflow.graph.learned import forget_learned, learn_refusals
 from turnflow.graph.memory import MEMORY_NAMES
 from turnflow.graph.message_form import load_message
 from turnflow.graph.outcome import TurnError
@@ -99,7 +99,12 @@ def replay_facts(facts: Sequence[Fact], turn_id: str) -> Replayed:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"turn {turn_id!r} is damaged on record: {_damage(error)}") from error
-    after = path_of(_play(recorded, graph, model))
+    provider = type(model).__name__, model.openai_api_base, model.model_name
+    learn_refusals(provider, recorded.start.get("refused", ()))
+    try:
+        after = path_of(_play(recorded, graph, model))
+    finally:
+        forget_learned(provider)
     if cut is None:
         difference = first_difference(before, after)
     else:
@@ -231,8 +236,6 @@ def _graph(recorded: _Recorded) -> tuple[TurnGraph, RecordedModel]:
         settings=settings,
         checkpointer=InMemorySaver(),
     )
-    refused = recorded.start.get("refused", ())
-    learn_refusals((type(model).__name__, model.openai_api_base, model.model_name), refused)
     return graph, model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.profiles import find_profile
 from turnflow.graph.protocol import Protocol, as_protocol
 from turnflow.graph.reply_form import TOOLS_REFUSED, ReplyForm, reply_form
-from turnflow.graph.settings import TurnSettings
+from turnflow.graph.settings import TurnSettings, as_settings
 from turnflow.graph.tokens import TokenCounter, default_counter
 from turnflow.graph.tool_policy import ToolPolicy
 from turnflow.graph.tool_registry import ToolRegistry, as_policy, hidden_tools
@@ -133,7 +134,7 @@ class TurnResources:
             permissions=self.permissions
             if context.permissions is None
             else as_permission_policy(context.permissions),
-            settings=TurnSettings.model_validate({**self.settings.model_dump(), **changed})
+            settings=as_settings({**self.settings.model_dump(), **changed}, "TurnContext.settings")
             if changed
             else self.settings,
             behaviour_name=self.behaviour_name if context.behaviour is None else context.behaviour,
@@ -267,8 +268,24 @@ class TurnResources:
 
     def profile_in(self, turn: dict[str, Any]) -> ProviderProfile:
         """The same, as far as it is known in a turn what the provider refuses."""
-        refused = refused_in(turn)
+        refused = self.refused_in(turn)
         return degrade(self.profile, refused) if refused else self.profile
+
+    def refused_in(self, turn: dict[str, Any]) -> list[str]:
+        """What the provider of this run's model is known to refuse, as far as it is known in a turn."""
+        if "refused" not in turn:  # one that was stored before there was such a field says it otherwise
+            return [each for each in turn["degradations"] if each == TOOLS_REFUSED]
+        return list(turn["refused"]) if turn.get("refused_by") == self.model_mark else []
+
+    def refusing(self, refused: Sequence[str]) -> dict[str, Any]:
+        """Fields of the turn: what the provider of this run's model is known to refuse."""
+        return {"refused": list(refused), "refused_by": self.model_mark}
+
+    @cached_property
+    def model_mark(self) -> str:
+        """A digest of what tells the model and its endpoint from others."""
+        told = [type(self.chat_model).__name__, endpoint_of(self.chat_model), self.model_name]
+        return hashlib.blake2b("\n".join(told).encode(), digest_size=8).hexdigest()
 
     @property
     def model_key(self) -> ModelKey | None:
@@ -300,7 +317,7 @@ class TurnResources:
         return reply_form(
             self.protocol,
             self.profile_in(turn),
-            refused=TOOLS_REFUSED in refused_in(turn),
+            refused=TOOLS_REFUSED in self.refused_in(turn),
             is_plain=bool(turn["message_id"]) and turn.get("plain_part") == turn["message_id"],
         )
 
@@ -324,15 +341,6 @@ class TurnResources:
     def cancelled(self) -> bool:
         """Whether the run was cancelled."""
         return self.cancel is not None and self.cancel.cancelled
-
-
-def refused_in(turn: dict[str, Any]) -> list[str]:
-    """What the provider of a turn is known to refuse."""
-    known = turn.get("refused")
-    # A turn that was stored before there was `refused` says it among its degradations.
-    return (
-        list(known) if known is not None else [each for each in turn["degradations"] if each == TOOLS_REFUSED]
-    )
 
 
 def _tools_now(tools: Sequence[Tool] | Callable[[], Iterable[Tool]]) -> list[Tool]:

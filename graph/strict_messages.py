@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,13 +20,11 @@ from turnflow.graph.content import MEDIA, Content, clean_content, iter_text, joi
 from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.strict_ids import with_short_ids
 from turnflow.graph.strict_projection import FILLERS, SEPARATOR, Fillers, project
+from turnflow.graph.text import within_result_fence
 from turnflow.graph.tool_names import safe_tool_name
 
 _KINDS = {"image_url": "image", "input_audio": "audio"}
 """What a block is called in a text, where not as its type."""
-
-_FENCE = re.compile(r"<(?=\s*/?\s*tool_result)", re.IGNORECASE)
-"""What would close the fence of a result from inside, or open another: results are untrusted."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ def _told(result: BaseMessage, fillers: WireFillers) -> BaseMessage:
     if not content:
         return HumanMessage("")
     name = safe_tool_name(result.name or "tool")
-    inside = _FENCE.sub("<\\\\", text) or fillers.projection.no_output
+    inside = within_result_fence(text) or fillers.projection.no_output
     told = fillers.result.format(name=name, content=inside)
     media = [] if isinstance(content, str) else [block for block in content if block["type"] != "text"]
     return HumanMessage([{"type": "text", "text": told}, *media] if media else told)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from urllib.parse import unquote
+
+from turnflow.graph.redaction import is_secret, redact
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -94,3 +97,46 @@ class SurrogateJoiner:
         """What stands for a half whose other half never came."""
         rest, self._half = storable(self._half), ""
         return rest
+
+
+_OF_A_KEY = frozenset({"code", "key", "sig", "signature"})
+"""Names of parameters that hold a key in addresses, and need not elsewhere."""
+
+_ADDRESS = re.compile(r"(?P<scheme>[^/?#]*://)?(?P<host>[^/?#]*)(?P<path>[^?#]*)(?P<rest>.*)", re.DOTALL)
+
+
+def without_credentials(url: str) -> str:
+    """An address without the name, the password and the keys that may stand in it.
+
+    What goes: all before an `@` of the host, and each parameter of the query or the fragment that is named or
+    looks like a secret.
+    """
+    parts = _ADDRESS.fullmatch(url)
+    if parts is None:
+        return url
+    host = parts["host"].rpartition("@")[2]
+    rest = "".join(_without_keys(piece) for piece in re.split("(?=[?#])", parts["rest"]) if piece)
+    return f"{parts['scheme'] or ''}{host}{parts['path']}{rest}"
+
+
+def _without_keys(piece: str) -> str:
+    """A query or a fragment, its mark before it, without the parameters that hold secrets."""
+    kept = [each for each in re.split("[&;]", piece[1:]) if not _holds_key(each)]
+    return f"{piece[0]}{'&'.join(kept)}" if kept else ""
+
+
+def _holds_key(parameter: str) -> bool:
+    name, is_given, _ = (unquote(part) for part in parameter.partition("="))
+    is_named = is_secret(name) or name.lower() in _OF_A_KEY
+    return bool(is_given and is_named) or redact(unquote(parameter)) != unquote(parameter)
+
+
+_RESULT_FENCE = re.compile(r"<(?=\s*/?\s*tool_result)", re.IGNORECASE)
+
+
+def within_result_fence(text: str) -> str:
+    """A result's text as it may stand in the fence of a result: results are untrusted.
+
+    What would close the fence from inside, or open another, does so no more.
+    """
+    return _RESULT_FENCE.sub("<\\\\", text)

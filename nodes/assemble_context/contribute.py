@@ -16,6 +16,7 @@ from turnflow.graph import daemon
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.contributions import Contribution, ContributionQuery, Contributor, with_built_in
 from turnflow.graph.flow import Body, NodeRun
+from turnflow.graph.redaction import redact
 from turnflow.graph.text import storable
 
 logger = logging.getLogger("turnflow")
@@ -26,6 +27,8 @@ CANCELLED = "cancelled"
 TIMED_OUT = "timeout"
 
 _MAX_WHY = 300
+_MOST_READ = 8000
+"""Characters of an error that are read."""
 
 
 class Got(NamedTuple):
@@ -225,7 +228,7 @@ async def _awaited(call: Callable[[], Any]) -> Got:
 
 def _why(error: BaseException) -> str:
     try:
-        said = storable(str(error)).strip()
+        said = str(redact(storable(str(error).strip()[:_MOST_READ])))
     except Exception:  # noqa: BLE001 - a foreign exception may not even have a text
         said = ""
     return f"{type(error).__name__}: {said}"[:_MAX_WHY].removesuffix(": ")

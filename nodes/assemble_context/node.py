@@ -89,7 +89,7 @@ def _learned(old: dict[str, Any], run: NodeRun) -> dict[str, Any]:
     learned, refused = run.resources.learned_in(old), known_refusals(run.resources.model_key)
     return {
         **({"learned": learned} if learned else {}),
-        **({"refused": list(refused)} if refused else {}),
+        **(run.resources.refusing(refused) if refused else {}),
     }
 
 

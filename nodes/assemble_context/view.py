@@ -10,7 +10,7 @@ from turnflow.graph.constraint import request_constraint
 from turnflow.graph.protocol import JsonProtocol, LabelProtocol
 from turnflow.graph.repairs import repair_directive
 from turnflow.graph.reply_form import TOOLS_REFUSED, ReplyForm
-from turnflow.graph.resources import TurnResources, refused_in
+from turnflow.graph.resources import TurnResources
 from turnflow.graph.tool_names import ASK_USER, READ_RESULT
 from turnflow.graph.wire_texts import wire_texts
 from turnflow.nodes.assemble_context.fences import ContextTexts
@@ -120,7 +120,7 @@ def _directives(
 ) -> list[dict[str, str]]:
     prompts = resources.prompts
     said = [*repair_directive(turn, form, tools, prompts), *turn["directives"]]
-    if TOOLS_REFUSED in refused_in(turn) and not form.can_call and turn["phase"] != "finish":
+    if TOOLS_REFUSED in resources.refused_in(turn) and not form.can_call and turn["phase"] != "finish":
         said.append({"key": "no_tools", "text": prompts.text("directive", "no_tools")})
     if turn["continuing"]:
         said.append({"key": "continue", "text": prompts.text("directive", _continue_key(form))})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +12,11 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCa
 from turnflow.graph.content import clean_content, iter_text
 from turnflow.graph.protocol import JSON_ACTIONS, JsonProtocol, LabelProtocol
 from turnflow.graph.reply_form import ReplyForm
+from turnflow.graph.text import within_result_fence
 from turnflow.graph.tool_names import safe_tool_name
 from turnflow.graph.transcript import own_fields
 from turnflow.nodes.assemble_context.projection import FILLERS, Fillers
 from turnflow.nodes.assemble_context.written_calls import write_calls
-
-_FENCE = re.compile(r"<(?=\s*/?\s*tool_result)", re.IGNORECASE)
-"""What would close the fence of a result from inside, or open another: results are untrusted."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +154,7 @@ def _results(results: Sequence[ToolMessage], wording: Wording) -> HumanMessage:
     for result in results:
         content = clean_content(result.content)
         text = "".join(iter_text(content)) or wording.fillers.no_output
-        inside = _FENCE.sub("<\\\\", text)
+        inside = within_result_fence(text)
         fenced.append(wording.result.format(name=safe_tool_name(result.name or "tool"), content=inside))
         if not isinstance(content, str):
             blocks += [block for block in content if block.get("type") != "text"]

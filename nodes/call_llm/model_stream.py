@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage
 
 from turnflow.graph import daemon
 from turnflow.graph.cancel import CancelToken
+from turnflow.nodes.call_llm.line import Line
 from turnflow.nodes.call_llm.stream_clock import StreamClock
 
 Tail = Literal["end", "cancelled", "tick", "late"]
@@ -38,8 +39,7 @@ class ModelStream:
     raises is raised to the one who waits. A chunk that has come is given, however late it is asked for,
     unless the round's time is over, or the time after the finish reason.
 
-    A stream that has neither token, clock nor ticks is read directly. Any other is read by a thread (or a
-    task) of its own, so that a model that keeps silent holds up none of them.
+    It is read by a thread (or a task) of its own, so that a model that keeps silent holds up none of them.
 
     Args:
         open_stream: Opens the stream, blocking.
@@ -64,29 +64,20 @@ class ModelStream:
         self._cancel = cancel
         self._due = due
         self._clock = clock
-        self._is_watched = cancel is not None or due is not None or clock is not None
-        self._chunks: Iterator[BaseMessage] | None = None
-        self._achunks: AsyncIterator[BaseMessage] | None = None
         self._thread: _ThreadPump | None = None
         self._task: _TaskPump | None = None
 
     def call(self) -> Chunk:
         """The next chunk, blocking."""
-        if self._is_watched:
-            if self._thread is None:
-                self._thread = _ThreadPump(self._open, self._cancel, self._clock)
-            return self._thread.next(self._due)
-        self._chunks = self._chunks or self._open()
-        return next(self._chunks, "end")
+        if self._thread is None:
+            self._thread = _ThreadPump(self._open, self._cancel, self._clock)
+        return self._thread.next(self._due)
 
     async def acall(self) -> Chunk:
         """The next chunk, awaiting."""
-        if self._is_watched:
-            if self._task is None:
-                self._task = _TaskPump(self._aopen, self._cancel, self._clock)
-            return await self._task.next(self._due)
-        self._achunks = self._achunks or self._aopen()
-        return await anext(self._achunks, "end")
+        if self._task is None:
+            self._task = _TaskPump(self._aopen, self._cancel, self._clock)
+        return await self._task.next(self._due)
 
     def close(self) -> None:
         """Give the stream up; waits for nothing."""
@@ -98,7 +89,8 @@ class ModelStream:
 class _ThreadPump:
     """Reads a stream in a daemon thread.
 
-    A thread that is given up ends with the next chunk, or once its client has had enough of the silence.
+    One that is given up hangs up, so that the thread ends, where the model says what line it is on; else the
+    thread ends with the next chunk, or once its client has had enough of the silence.
     """
 
     def __init__(
@@ -112,6 +104,7 @@ class _ThreadPump:
         self._clock = clock
         # `put` of a SimpleQueue may be called from a signal handler.
         self._arrived: queue.SimpleQueue[Chunk | BaseException] = queue.SimpleQueue()
+        self._line = Line()
         self._has_all = False
         self._is_over = False
         self._closed = False
@@ -138,6 +131,8 @@ class _ThreadPump:
 
     def close(self) -> None:
         self._closed = True
+        if not self._has_all:
+            self._line.hang_up()
         if self._remove:
             self._remove()
 
@@ -169,12 +164,13 @@ class _ThreadPump:
         arrived = self._arrived
         last: Literal["end"] | BaseException = "end"
         try:
-            chunks = self._open()
-            for chunk in chunks:
-                if self._closed:
-                    _close(chunks)
-                    return
-                arrived.put(chunk)
+            with self._line.in_use():
+                chunks = self._open()
+                for chunk in chunks:
+                    if self._closed:
+                        _close(chunks)
+                        return
+                    arrived.put(chunk)
         except BaseException as error:  # noqa: BLE001 - raised to the one who waits
             last = error
         self._has_all = True

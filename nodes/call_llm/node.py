@@ -12,9 +12,10 @@ from turnflow.graph.learned import learn_refusals
 from turnflow.graph.model_access import endpoint_of
 from turnflow.graph.outcome import TurnError, Usage, make_outcome, sum_usage
 from turnflow.graph.recording import tell_reply
-from turnflow.graph.resources import TurnResources, refused_in
+from turnflow.graph.resources import TurnResources
 from turnflow.graph.state import TurnState
 from turnflow.graph.step import Step, Stop
+from turnflow.graph.text import without_credentials
 from turnflow.graph.tokens import calibrated
 from turnflow.graph.transcript import turn_messages
 from turnflow.nodes.call_llm.attempts import Reply, ask_model
@@ -94,7 +95,7 @@ def _learned(
 
 def _learn_for_all(reply: Reply, resources: TurnResources) -> None:
     """Remember for later turns what the provider refuses, once it took a request without that."""
-    refused = set(refused_in(reply.turn)) - set(reply.turn.get("refused_once", ()))
+    refused = set(resources.refused_in(reply.turn)) - set(reply.turn.get("refused_once", ()))
     if refused and reply.was_taken and not reply.step["stop"]:
         learn_refusals(resources.model_key, refused)
 
@@ -112,5 +113,5 @@ def _fail(step: Step, turn: dict[str, Any], cause: BaseException | None, run: No
     yield from run.hook("on_turn_end", turn, outcome=outcome, answer="")
     told = f"{error['type']}: {error['message']}" if error else "no reason given"
     endpoint = endpoint_of(run.resources.chat_model)
-    at = f" at {endpoint}" if endpoint else ""
+    at = f" at {without_credentials(endpoint)}" if endpoint else ""
     raise TurnError(f"the model could not be called{at}: {told}", outcome) from cause

@@ -35,6 +35,7 @@ class Reading:
         self._finish_reason = ""
         self._retracted = False
         self._has_begun = False
+        self._has_status = False
         self.brought = False
         """Whether the last chunk brought text, a thought or a part of a call."""
 
@@ -47,6 +48,11 @@ class Reading:
     def finish_reason(self) -> str:
         """Why the model stopped, '' as long as it did not."""
         return self._finish_reason
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the model said that its reply is over."""
+        return bool(self._finish_reason) or self._has_status
 
     @property
     def retracted(self) -> bool:
@@ -66,6 +72,7 @@ class Reading:
             events += self._reader.feed(text)
         self._assembler.feed(calls)
         self._finish_reason = chunk_finish_reason(chunk) or self._finish_reason
+        self._has_status = self._has_status or bool(chunk.response_metadata.get("status"))
         return self._seen(events)
 
     def close(self, *, broken_off: bool = False) -> list[ReplyEvent]:

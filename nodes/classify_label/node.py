@@ -16,7 +16,6 @@ from turnflow.graph.protocol import JsonProtocol, LabelProtocol, Protocol
 from turnflow.graph.recording import tell_decision
 from turnflow.graph.repairs import MAX_DRAFT
 from turnflow.graph.reply_form import TOOLS_REFUSED
-from turnflow.graph.resources import refused_in
 from turnflow.graph.state import TurnState
 from turnflow.graph.step import whole_step
 from turnflow.graph.tool_names import ASK_USER
@@ -220,7 +219,8 @@ class _Reply:
             turn["degradations"] = [*turn["degradations"], "provider_error"]
         if decision.get("again"):
             turn["degradations"] = [*turn["degradations"], TOOLS_REFUSED]
-            turn["refused"] = [*refused_in(self.turn), TOOLS_REFUSED]
+            resources = self.run.resources
+            turn |= resources.refusing([*resources.refused_in(self.turn), TOOLS_REFUSED])
             if turn["continuing"] and self.protocol is None:
                 turn["plain_part"] = turn["message_id"]  # its end has no label, as its beginning has none
             form = self.run.resources.form_in(turn)

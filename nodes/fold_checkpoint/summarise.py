@@ -13,6 +13,7 @@ from turnflow.graph.flow import Body, NodeRun
 from turnflow.graph.folds import defused
 from turnflow.graph.outcome import NO_USAGE, Usage, sum_usage
 from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.redaction import redact
 from turnflow.graph.strict_messages import wire_messages
 from turnflow.graph.text import storable
 from turnflow.graph.tokens import TokenCounter
@@ -23,6 +24,8 @@ from turnflow.nodes.fold_checkpoint.material import MaterialWording, lines_of, s
 from turnflow.nodes.fold_checkpoint.summary_reply import read_reply
 
 _MOST_WORDS, _LEAST_WORDS = 500, 40
+_MOST_READ = 8000
+"""Characters of an error that are read."""
 _MATERIAL_PART = 0.6
 """Of the summariser's window, for what it reads; our count is an estimate."""
 _LEAST_MATERIAL = 128
@@ -156,7 +159,7 @@ def _ask(
 
 def _described(error: BaseException) -> str:
     try:
-        text = storable(" ".join(str(error).split()))
+        text = str(redact(storable(" ".join(str(error).split())[:_MOST_READ])))
     except Exception:  # noqa: BLE001 - a foreign exception can raise anything
         text = ""
     return f"{type(error).__name__}: {text}"[:200]

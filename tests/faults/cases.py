@@ -50,6 +50,8 @@ class Expected(_Part):
     """Events `retry`."""
     degradations: list[str] = Field(default_factory=list)
     """Those of the outcome, in any order; each but `provider_error` has one `degraded` event."""
+    in_vain: list[str] = Field(default_factory=list)
+    """Refusals that were told of, and taken back, as the same was said without what was refused."""
     events: dict[str, int] = Field(default_factory=dict)
     """How many events of a type there are."""
     partial: bool = False

@@ -167,7 +167,9 @@ def check_ending(played: Played, expected: Expected, given: Any) -> None:
     assert sorted(outcome["degradations"]) == sorted(expected.degradations), outcome
     assert outcome["partial"] == expected.partial, outcome
     told = Counter(event["degradation"] for event in played.of("degraded"))
-    assert told == Counter(name for name in expected.degradations if name != "provider_error")
+    assert told == Counter(
+        [*expected.in_vain, *(name for name in expected.degradations if name != "provider_error")]
+    )
     assert len(played.of("retry")) == expected.retries, f"{len(played.of('retry'))} retries"
     counts = {kind: len(played.of(kind)) for kind in expected.events}
     assert counts == expected.events

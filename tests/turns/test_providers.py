@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
+from langgraph.types import Command
+from pydantic import SecretStr
 
 from tests.turns.scripted import Start, call, calls, says, script
 from tests.turns.stage import Stage, add
-from turnflow import ProviderProfile, build_turn_graph
+from turnflow import ProviderProfile, TurnContext, build_turn_graph
 from turnflow.graph.learned import known_refusals, learn_refusals
 from turnflow.graph.model_access import endpoint_of, name_of
 
@@ -56,10 +58,13 @@ def test_a_graphs_profile_reaches_a_wrapped_model(stage: Stage, fake_provider: S
 
 def test_models_behind_wrappers_are_known_by_their_names() -> None:
     azure: Any = AzureChatOpenAI(
-        azure_deployment="dep", azure_endpoint="https://a.example", api_version="1", api_key="k"
+        azure_deployment="dep",
+        azure_endpoint="https://a.example",
+        api_version="1",
+        api_key=SecretStr("k"),
     )
     assert (name_of(azure), endpoint_of(azure)) == ("dep", "https://a.example")
-    plain: Any = ChatOpenAI(model="m", api_key="k")  # type: ignore[arg-type]
+    plain: Any = ChatOpenAI(model="m", api_key=SecretStr("k"))
     assert (name_of(plain), endpoint_of(plain)) == ("m", "https://api.openai.com/v1")
     assert name_of(plain.with_fallbacks([azure])) == "m"
     build_turn_graph(azure)
@@ -164,3 +169,39 @@ def test_no_message_form_is_refused_twice(stage: Stage, fake_provider: Start) ->
         graph(stage, stage.model(provider), provider_profile=profile, settings=settings), "Add."
     )
     assert (played.status, played.answer, played.outcome["degradations"]) == ("finished", "It is 3.", [])
+
+
+def test_an_empty_and_a_broken_stream_of_another_openai_model(stage: Stage, fake_provider: Start) -> None:
+    empty = {"raw": ["data: [DONE]\n\n"]}
+    broken = {"reply": {"content": ["One ", "two ", "three."]}, "fault": {"kind": "truncate", "after": 2}}
+    provider = fake_provider(script(empty, broken, says("three.")))
+    model: Any = ChatOpenAI(
+        model="m", base_url=provider.base_url, api_key=SecretStr("k"), max_retries=0, stream_usage=True
+    )
+    built = graph(stage, model, settings={"max_retry_wait": 0.01})
+    played = stage.play(built, "Count.")
+    assert (played.status, played.answer) == ("finished_degraded", "One two three.")
+    assert len(played.of("retry")) == 1
+
+
+def test_what_one_model_refused_is_not_held_against_another(stage: Stage, fake_provider: Start) -> None:
+    ask = calls(call("ask_user", "q", questions=[{"prompt": "Which?"}]))
+    first = fake_provider({"refuses": ["temperature"], "steps": [ask]})
+    second = fake_provider(script(says("That one.")))
+    built = graph(stage, stage.model(first, temperature=0.2))
+    assert stage.play(built, "Hi.").status == "paused"
+    context = TurnContext(model=stage.model(second, temperature=0.2))
+    played = stage.play(built, Command(resume="this"), context=context)
+    assert played.answer == "That one."
+    assert second.requests[0]["temperature"] == 0.2
+
+
+def test_content_that_a_client_cannot_send_is_a_typed_error(stage: Stage, fake_provider: Start) -> None:
+    provider = fake_provider(script())
+    content = [{"type": "text", "text": "Hi."}, {"type": "image", "base64": "AAAA"}]
+    played = stage.play(
+        graph(stage, stage.model(provider)),
+        {"messages": [{"role": "user", "content": content}]},
+    )
+    assert played.error is not None
+    assert played.types()[-1] == "turn.ended"

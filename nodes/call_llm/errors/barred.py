@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from turnflow.nodes.call_llm.errors.told_error import Told
+from turnflow.nodes.call_llm.errors.transient import speaks_of_trouble
 
 _FILTER_CODES = re.compile(
     r"content_?filter|content_policy|responsibleai|data_?inspection|sensitivecontent|moderation_blocked"
@@ -19,6 +20,14 @@ _FILTER = re.compile(
     r"|ContentPolicyViolation",
     re.IGNORECASE,
 )
+_BROKEN_FILTER = re.compile(r"filter_?(?:error|timeout|unavailable|failure)")
+"""In a code: the filter itself did not work."""
+_STOPPED = re.compile(
+    r"flagged|blocked|rejected|stopped|declined|violat|inappropriate|prohibited|high risk|due to"
+    r"|exists risk|敏感",
+    re.IGNORECASE,
+)
+"""What a filter did, as against what befell it."""
 _ENTITLEMENT_STATUSES = frozenset({401, 402, 403})
 _QUOTA_CODES = frozenset(
     {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error"}
@@ -44,9 +53,12 @@ _REFILLS = re.compile(
 
 def is_filtered(told: Told) -> bool:
     """Whether the provider's filter stopped the request or its reply."""
-    if any(_FILTER_CODES.search(code[:200]) for code in told.codes):
+    codes = [code[:200] for code in told.codes]
+    if any(_FILTER_CODES.search(code) and not _BROKEN_FILTER.search(code) for code in codes):
         return True
-    return told.status in _FILTER_STATUSES and bool(_FILTER.search(told.text))
+    if told.status not in _FILTER_STATUSES or not _FILTER.search(told.text):
+        return False
+    return bool(_STOPPED.search(told.text)) or not speaks_of_trouble(told)
 
 
 def is_barred(told: Told) -> bool:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from turnflow.nodes.call_llm.errors.named_parameters import named_parameter, same_parameter
-from turnflow.nodes.call_llm.errors.overflow import OUTPUT_LIMITS
+from turnflow.nodes.call_llm.errors.named_parameters import (
+    named_parameter,
+    names_another,
+    quoted_parameter,
+    same_parameter,
+)
+from turnflow.nodes.call_llm.errors.overflow import OUTPUT_LIMITS, is_too_large
 from turnflow.nodes.call_llm.errors.refused_content import (
     cannot_read_image,
     complains_of_calls,
@@ -15,6 +20,8 @@ from turnflow.nodes.call_llm.errors.refused_content import (
     refuses_tools,
 )
 from turnflow.nodes.call_llm.errors.told_error import Told
+from turnflow.nodes.call_llm.errors.transient import speaks_of_trouble
+from turnflow.nodes.call_llm.errors.vague import is_vague
 
 OUTPUT_LIMIT = "output_limit"
 """The limit of output tokens, under either of its names."""
@@ -23,6 +30,22 @@ _STATUSES = frozenset({None, 400, 404, 405, 415, 422, 500, 501})
 """Statuses under which something is refused; some local servers answer 500, others inside the stream."""
 _KINDS = frozenset({"tools", "images", "system_role", "messages"})
 _NEVER_LEFT_OUT = frozenset({"model", "stream"})
+_PREFERENCES = frozenset(
+    {
+        "provider",
+        "models",
+        "route",
+        "transforms",
+        "plugins",
+        "preset",
+        "service_tier",
+        "inference_geo",
+        "region",
+    }
+    | {"data_collection", "zdr", "store", "prompt_cache_retention", "metadata", "user", "safety_identifier"}
+    | {"safe_prompt", "safety_settings", "guardrails", "guardrail_config", "moderation", "data_sources"}
+)
+"""What the user wants of privacy, safety, place, price or account: never left out for words alone."""
 _TOOLS = frozenset({"tools", "functions"})
 _TOOL_CHOICE = frozenset({"tool_choice", "function_call"})
 _NAMELESS = frozenset({"parallel_tool_calls", "parallel tool calls", "parallel function calling"})
@@ -40,16 +63,24 @@ def find_refusal(told: Told, sent: Collection[str]) -> str:
     """
     if told.status not in _STATUSES:
         return ""
-    for place in told.places:
-        if found := _at(place, told.text, sent):
+    is_in_trouble = speaks_of_trouble(told)
+    for place in told.fields if is_in_trouble else told.places:
+        found = _at(place, told.text, sent)
+        if found in _PREFERENCES and not _is_given(place, told):
+            continue
+        if found:
             return "" if found == _WRONG else found
-    return _in_words(told.text, sent)
+    return "" if is_in_trouble else _in_words(told.text, sent, strictly=is_vague(told))
 
 
 def refuses_one_image(told: Told, sent: Collection[str]) -> bool:
     """Whether one of the images that were sent is refused, for its size or because it cannot be read."""
+    if "images" not in sent:
+        return False
+    if is_too_large(told):
+        return True
     about = "\n".join([told.text, *told.codes])
-    return "images" in sent and told.status in {*_STATUSES, 413} and cannot_read_image(about)
+    return told.status in {*_STATUSES, 413} and cannot_read_image(about)
 
 
 def sends_limit(sent: Collection[str]) -> bool:
@@ -90,24 +121,34 @@ def _in_messages(rest: str, text: str, sent: Collection[str]) -> str:
     return "messages" if "messages" in sent else ""
 
 
-def _in_words(text: str, sent: Collection[str]) -> str:
-    """What is refused by the words of an error."""
+def _is_given(place: str, told: Told) -> bool:
+    """Whether the error names the place in a field of its own, or in quotes."""
+    return place in told.fields or any(f"{mark}{place}{mark}" in told.text for mark in "'\"`")
+
+
+def _in_words(text: str, sent: Collection[str], *, strictly: bool) -> str:
+    """What is refused by the words of an error; strictly, by plain ones only."""
     calls = complains_of_calls(text)
-    if "images" in sent and not calls and refuses_images(text):
+    others = _KINDS | _NEVER_LEFT_OUT | _TOOL_CHOICE | _PREFERENCES
+    parameters = [] if calls else [name for name in sent if name not in others]
+    if quoted := quoted_parameter(text, parameters):
+        return quoted
+    if "images" in sent and not calls and refuses_images(text, strictly=strictly):
         return "images"
-    if "system_role" in sent and refuses_system(text):
+    if "system_role" in sent and refuses_system(text, strictly=strictly):
         return "system_role"
-    parameters = [name for name in sent if name not in _KINDS | _NEVER_LEFT_OUT | _TOOL_CHOICE]
-    if not calls and (named := named_parameter(text, parameters)):
+    if named := named_parameter(text, parameters, strictly=strictly):
         return named
-    if complains_of_messages(text):
+    if complains_of_messages(text, strictly=strictly):
         return "messages" if "messages" in sent else ""
-    return _tools_in_words(text, sent)
+    return _tools_in_words(text, sent, strictly=strictly)
 
 
-def _tools_in_words(text: str, sent: Collection[str]) -> str:
+def _tools_in_words(text: str, sent: Collection[str], *, strictly: bool) -> str:
     lowered = text.lower()
-    if not refuses_tools(text) or any(name in lowered for name in _NAMELESS):
+    if not refuses_tools(text, strictly=strictly) or any(name in lowered for name in _NAMELESS):
+        return ""
+    if names_another(text, _TOOLS | _TOOL_CHOICE):
         return ""
     chosen = "tool_choice" in lowered or "tool choice" in lowered
     if chosen and "tool_choice" in sent and "--enable" not in lowered:

@@ -11,11 +11,15 @@ from email.utils import parsedate_to_datetime
 
 _MILLISECONDS = ("retry-after-ms", "x-ms-retry-after-ms")
 _MAX_VALUE = 100
+_TIME = (
+    r"(?:\d{1,9}(?:\.\d{1,9})?\s?"
+    r"(?:ms|milliseconds?|h|hours?|mins?|minutes?|m|secs?|seconds?|s)\s?){1,4}"
+)
 _WAIT = re.compile(
-    r"(?:try(?:ing)? again|retry|wait)\s(?:in|after|for|at least)\s{1,3}"
-    r"(?P<time>(?:\d{1,9}(?:\.\d{1,9})?\s?(?:ms|milliseconds?|h|hours?|m|min|minutes?|s|sec|seconds?)\s?){1,4})",
+    rf"(?:try(?:ing)? again|retry|wait)\s(?:in|after|for|at least)\s{{1,3}}(?P<time>{_TIME})",
     re.IGNORECASE,
 )
+_WHOLE = re.compile(_TIME, re.IGNORECASE)
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?(ms|milli|h|m|s)", re.IGNORECASE)
 _UNITS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -24,7 +28,7 @@ def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = 
     """Seconds to wait.
 
     Args:
-        headers: Of the response, names in lower case: milliseconds, seconds or a date.
+        headers: Of the response, names in lower case: milliseconds, seconds, a time with units or a date.
         text: What the error says, for a provider that says it in words only ("try again in 1m30s").
         now: Seconds since the epoch, to count from where a date is given.
 
@@ -32,11 +36,16 @@ def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = 
         0 or more; None where nothing is said that can be read.
     """
     for name in _MILLISECONDS:
-        if (wait := _number(headers.get(name, ""))) is not None:
+        said = headers.get(name, "")[:_MAX_VALUE].strip()
+        if (wait := _number(said)) is not None:
             return wait / 1000
+        if _WHOLE.fullmatch(said):
+            return _seconds(said)
     said = headers.get("retry-after", "")[:_MAX_VALUE].strip()
     if (wait := _number(said)) is not None:
         return wait
+    if _WHOLE.fullmatch(said):
+        return _seconds(said)
     if (wait := _until(said, time.time() if now is None else now)) is not None:
         return wait
     return _in_words(text)
@@ -60,6 +69,9 @@ def _until(value: str, now: float) -> float | None:
 
 def _in_words(text: str) -> float | None:
     match = _WAIT.search(text)
-    if match is None:
-        return None
-    return sum(float(number) * _UNITS[unit.lower()] for number, unit in _PART.findall(match["time"]))
+    return None if match is None else _seconds(match["time"])
+
+
+def _seconds(said: str) -> float:
+    """The seconds of a time with units, as `1m30s`."""
+    return sum(float(number) * _UNITS[unit.lower()] for number, unit in _PART.findall(said))

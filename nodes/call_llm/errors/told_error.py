@@ -45,8 +45,10 @@ _STATUS_NAMES = {
     422: "unprocessable_entity unprocessableentityerror",
     429: "rate_limit_error rate_limit_exceeded resource_exhausted too_many_requests throttling",
     500: "server_error internal_server_error internal internalservererror api_error",
-    503: "unavailable service_unavailable engine_overloaded engine_overloaded_error",
-    504: "deadline_exceeded timeout_error",
+    408: "request_timeout",
+    503: "unavailable service_unavailable engine_overloaded engine_overloaded_error unavailable_error "
+    "service_unavailable_error server_busy server_overloaded",
+    504: "deadline_exceeded timeout_error timeout timeouterror gateway_timeout upstream_timeout",
     529: "overloaded_error overloaded",
 }
 _STATUS_OF = {name: status for status, names in _STATUS_NAMES.items() for name in names.split()}
@@ -73,14 +75,20 @@ class Told:
     Attributes:
         status: The HTTP status from 400 on; inside a stream, the one that the error names; else None.
         codes: Error codes and types, in lower case.
-        places: Paths of parameters that it names apart from its text, as `tools[0].function.name`.
+        claims: Statuses that its codes and types stand for, whatever the HTTP status.
+        places: Paths of parameters that it names, as `tools[0].function.name`.
+        fields: Those of `places` that stand in fields of their own, apart from its text.
+        is_streamed: Whether there is no HTTP status: it came inside a stream.
         text: What it says in words, `MAX_READ` characters at most.
         headers: Of the response, names in lower case.
     """
 
     status: int | None = None
     codes: list[str] = field(default_factory=list)
+    claims: list[int] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
+    fields: list[str] = field(default_factory=list)
+    is_streamed: bool = False
     text: str = ""
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -93,7 +101,7 @@ def read_error(error: BaseException) -> Told | None:
     answered = isinstance(error, openai.APIError) and not isinstance(error, openai.APIConnectionError)
     if status is None and not payloads and not meant and not answered:
         return None
-    told = Told(status=status, headers=_headers(error))
+    told = Told(status=status, headers=_headers(error), is_streamed=status is None)
     texts: list[str] = []
     numbers: list[int] = []
     _walk(payloads, told, texts, numbers)
@@ -101,12 +109,14 @@ def read_error(error: BaseException) -> Told | None:
     if not any(text.strip() for text in texts):
         texts.append(error_text(error))
     told.text = "\n".join(texts)[:MAX_READ]
+    told.fields = list(told.places)
     for match in islice(_NAMED_PLACE.finditer(told.text), _MAX_PLACES):
         told.places.append(_path(match["param"] or match["loc"] or match["path"]))
+    named = [_STATUS_OF[code] for code in told.codes if code in _STATUS_OF]
+    named.sort(key=_GENERAL.__contains__)
+    told.claims = [*numbers, *named, *(s for s, _ in meant if s is not None)]
     if told.status is None:
-        named = [_STATUS_OF[code] for code in told.codes if code in _STATUS_OF]
-        named.sort(key=_GENERAL.__contains__)
-        told.status = next((s for s in [*numbers, *named, *(s for s, _ in meant)] if s is not None), None)
+        told.status = next(iter(told.claims), None)
     return told
 
 

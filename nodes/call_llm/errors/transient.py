@@ -16,11 +16,26 @@ _STATUSES = frozenset({408, 409, 425, 429})
 _SERVER = 500
 _RATE_STATUSES = frozenset({None, 400, 413, 422, 429})
 _RATE = re.compile(
-    r"rate.?limit|too many requests|throttl|\b[tr]p[md]\b"
+    r"rate.?limit|too many (?:(?:concurrent|simultaneous|parallel|pending|active) )?requests|throttl"
+    r"|concurren\w{1,3}(?: requests?)? limit|\b[tr]p[md]\b"
     r"|tokens?.{0,3}per.{0,3}(?:minute|min|second|hour|day)\b|requests?.{0,3}per.{0,3}(?:minute|min"
     r"|second|hour|day)\b|速率限制|请求过于频繁",
     re.IGNORECASE,
 )
+_PASSING_CLAIMS = frozenset({408, 425, 429, 502, 503, 504, 529})
+_BAD_REQUESTS = frozenset({400, 422})
+_TROUBLE = re.compile(
+    r"temporar|\btry(?:ing)? again\b(?! with)|\bretry(?:ing)? (?:later|in|after|shortly|soon|again)"
+    r"|\bbusy\b|overload|\btime[ds]?[ -]?outs?\b|deadline|unavailable|unreachable"
+    r"|not (?:yet |currently )?(?:available|ready|reachable|responding)|could not (?:be )?reach"
+    r"|\bcrash|\brestart|\bdisconnect|\b(?:connection|socket|peer|channel)\b.{0,20}(?:reset|refused|closed|lost|abort|broken"
+    r"|error|fail|gone)|\blost\b|(?:lost|broken|no|failed) (?:connection|pipe)|\bcancell?ed\b|\babort"
+    r"|interrupted|preempt|out of memory|\boom\b|shutting down|shut down|maintenance|warming up|starting up"
+    r"|(?:is|still) loading|no healthy|bad gateway|(?:at|over|insufficient|no) capacity|capacity exceeded"
+    r"|\bcontainer\b|\b(?:status|code|returned|error:?) 50[234]\b|\bqueue|繁忙|稍后|超时|暂时",
+    re.IGNORECASE,
+)
+"""Words of a server in trouble. `try again with ...` asks for another request."""
 _BROKEN = (
     openai.APIConnectionError,
     ConnectionError,
@@ -51,6 +66,8 @@ _NET_ERRNOS = frozenset(
     | {errno.EPIPE, errno.ENOTCONN, errno.ECONNRESET}
 )
 _HOPELESS_CLASSES = frozenset({"UnsupportedProtocol", "InvalidURL", "RoundTimeoutError"})
+_EMPTY_STREAM = "No generation chunks were returned"
+"""What LangChain says of a stream that ends before it begins."""
 _CLOSED = re.compile(r"client has been closed|session is closed", re.IGNORECASE)
 
 
@@ -62,6 +79,8 @@ def is_broken_connection(error: BaseException) -> bool:
     if any(base.__name__ in _BROKEN_CLASSES for base in bases):
         return True
     if any(f"{base.__module__.partition('.')[0]}.{base.__name__}" in _BROKEN_NAMES for base in bases):
+        return True
+    if isinstance(error, ValueError) and _EMPTY_STREAM in error_text(error)[:1000]:
         return True
     return isinstance(error, OSError) and error.errno in _NET_ERRNOS
 
@@ -80,6 +99,15 @@ def is_rate_limit(told: Told) -> bool:
     return told.status in _RATE_STATUSES and bool(_RATE.search(told.text))
 
 
+def speaks_of_trouble(told: Told) -> bool:
+    """Whether a server's error, or one inside a stream, says that the server is in trouble for a while."""
+    if told.status is not None and told.status < _SERVER and not told.is_streamed:
+        return False
+    return not _PASSING_CLAIMS.isdisjoint(told.claims) or bool(_TROUBLE.search(told.text))
+
+
 def is_passing(told: Told) -> bool:
     """Whether the status says that it passes. An error inside a stream that names no status does."""
-    return told.status is None or told.status in _STATUSES or told.status >= _SERVER
+    if told.status is None or told.status in _STATUSES or told.status >= _SERVER:
+        return True
+    return told.is_streamed and told.status in _BAD_REQUESTS and speaks_of_trouble(told)
