@@ -30,7 +30,7 @@ from turnflow.graph.protocol import JsonProtocol, LabelProtocol, ProtocolName, a
 from turnflow.graph.resources import ChatModel, Registries, Tool, TurnResources
 from turnflow.graph.retrying import pause_before
 from turnflow.graph.routes import after_assemble, after_classify
-from turnflow.graph.settings import TurnSettings
+from turnflow.graph.settings import TurnSettings, as_settings
 from turnflow.graph.state import TurnInput, TurnOutput, TurnState
 from turnflow.graph.tokens import default_counter
 from turnflow.graph.tool_policy import ToolPolicy
@@ -121,7 +121,7 @@ def build_turn_graph(
         tools=list(tools),
         policies=dict(policies or {}),
         permissions=as_permission_policy(permissions),
-        settings=TurnSettings.model_validate(settings or {}),
+        settings=as_settings(settings),
         given_profile=as_profile(provider_profile),
         behaviour_name=behaviour,
         given_protocol=protocol,

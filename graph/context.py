@@ -18,7 +18,7 @@ from turnflow.graph.inbox import check_inbox
 from turnflow.graph.memory import MEMORY_NAMES
 from turnflow.graph.permissions import PermissionPolicy, as_permission_policy
 from turnflow.graph.protocol import PROTOCOL_NAMES, as_protocol
-from turnflow.graph.settings import TurnSettings
+from turnflow.graph.settings import TurnSettings, as_settings
 from turnflow.graph.tool_policy import ToolPolicy
 
 Hook = Callable[[dict[str, Any]], Any]
@@ -142,6 +142,8 @@ class TurnContext:
         if len(self.user_id or "") > MAX_USER_ID:
             has = f"has {len(self.user_id or '')} characters"
             raise ValueError(f"TurnContext.user_id {has}, {MAX_USER_ID} is the most; give a shorter id")
+        if self.locale is not None:
+            as_settings({"locale": self.locale}, "TurnContext")
         if self.protocol is not None:
             as_protocol(self.protocol)
         if not isinstance(self.behaviour, str | Path | None):
@@ -159,6 +161,7 @@ class TurnContext:
             given = getattr(self, name)
             if not isinstance(given, Mapping) and (given is not None or name == "settings"):
                 raise ValueError(f"TurnContext.{name} is a dict, not {given!r:.80}")
+        as_settings(self.settings, "TurnContext.settings")
         if self.tools is not None and not _gives_tools(self.tools):
             if isinstance(self.tools, str | BaseTool | Mapping) or not isinstance(self.tools, Iterable):
                 raise ValueError(f"TurnContext.tools is a list of tools; give [{self.tools!r:.80}]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import queue
 import threading
@@ -21,6 +22,9 @@ T = TypeVar("T")
 SLICE_SECONDS = 0.1
 """Longest blocking wait at a stretch: a signal that arrives just before a wait begins does not end it, so
 that what its handler did must be looked at again."""
+
+LONGEST_SECONDS = 24 * 3600.0
+"""Longest timer that an event loop is given; not every loop can count as far as a limit of time may go."""
 
 
 class GivenUpError(Exception):
@@ -165,6 +169,7 @@ async def await_done(
     """
     loop = asyncio.get_running_loop()
     woken = asyncio.Event()
+    deadline = math.inf if timeout is None else loop.time() + timeout
 
     def wake() -> None:
         # A closed loop means that nobody waits any more.
@@ -177,9 +182,13 @@ async def await_done(
         future.add_done_callback(lambda _: wake())
     remove = cancel.on_cancel(wake) if cancel else None
     try:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await woken.wait()
+        while True:
+            left = deadline - loop.time()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if left == math.inf else min(left, LONGEST_SECONDS)):
+                    await woken.wait()
+            if woken.is_set() or loop.time() >= deadline:
+                break
     finally:
         if remove:
             remove()

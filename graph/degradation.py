@@ -12,7 +12,10 @@ OUTPUT_LIMIT = "output_limit"
 
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-_NEVER_LEFT_OUT = frozenset({"", "model", "stream"})
+_NEVER_LEFT_OUT = frozenset({"", "model"})
+
+STREAM = "stream"
+"""The refusal of streams: replies are asked for whole."""
 
 _FIELDS: dict[str, dict[str, Any]] = {
     "tools": {"native_tools": False},
@@ -20,6 +23,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "system_role": {"system_role": False},
     "messages": {"strict_messages": True},
     "stream_options": {"stream_usage": False},
+    STREAM: {"streaming": False},
 }
 """Refusals that fields of the profile answer."""
 _AND_FIELDS: dict[str, dict[str, Any]] = {
@@ -39,7 +43,7 @@ def degrade(profile: ProviderProfile, refusals: Iterable[str]) -> ProviderProfil
     Args:
         profile: What was taken to hold so far.
         refusals: Parameters as the API names them, `tools`, `images`, `system_role`, `messages`,
-            `output_limit`.
+            `output_limit`, `stream`.
     """
     refused = set(refusals) - _NEVER_LEFT_OUT
     if not refused:

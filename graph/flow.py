@@ -22,7 +22,7 @@ from langgraph.runtime import Runtime
 from turnflow.graph.awaiting import await_for, wait_for
 from turnflow.graph.cancel import CancelToken
 from turnflow.graph.context import Hook, HookName, TurnContext
-from turnflow.graph.daemon import GivenUpError, start
+from turnflow.graph.daemon import GivenUpError, is_being_cancelled, start
 from turnflow.graph.events import Emitter
 from turnflow.graph.outcome import TurnError
 from turnflow.graph.recording import failed_facts, recorded
@@ -207,7 +207,7 @@ class HookCall:
         try:
             said = self._hook(self._info)
             return wait_for(said, self._cancel) if inspect.isawaitable(said) else said
-        except Exception as error:  # noqa: BLE001 - a hook may raise anything
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a hook may raise anything
             return self._log(error)
 
     async def acall(self) -> Any:
@@ -215,10 +215,12 @@ class HookCall:
         try:
             said = self._hook(self._info)
             return await await_for(said, self._cancel) if inspect.isawaitable(said) else said
-        except Exception as error:  # noqa: BLE001 - a hook may raise anything
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                raise
             return self._log(error)
 
-    def _log(self, error: Exception) -> None:
+    def _log(self, error: BaseException) -> None:
         if isinstance(error, GivenUpError):
             logger.warning("hook %s is given up: the turn was cancelled", self._info["hook"])
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.messages import HumanMessage
@@ -54,7 +54,7 @@ class Inbox:
             The id.
 
         Raises:
-            ValueError: It is empty, or no user message, or the id is no text.
+            ValueError: It is empty, or no user message, or the id is no text that can be stored.
         """
         item = as_item(message, id)
         with self._lock:
@@ -66,10 +66,18 @@ class Inbox:
         with self._lock:
             return list(self._items.values())
 
-    def acknowledge(self, ids: Iterable[str]) -> None:
-        """Take out the items with these ids; unknown ids are passed over."""
+    def acknowledge(self, ids: Iterable[str] | str) -> None:
+        """Take out the items with these ids; unknown ids are passed over.
+
+        Args:
+            ids: The ids; a text is one of them.
+
+        Raises:
+            ValueError: They are no ids; the text names the value.
+        """
+        gone = as_ids(ids)
         with self._lock:
-            for each in ids:
+            for each in gone:
                 self._items.pop(each, None)
 
     def __len__(self) -> int:
@@ -89,10 +97,10 @@ def as_item(message: InboxMessage, item_id: str | None = None) -> HumanMessage:
         item_id: The id; None takes the message's own, else a new one.
 
     Raises:
-        ValueError: It is empty, or no user message, or the id is no text.
+        ValueError: It is empty, or no user message, or the id is no text that can be stored.
     """
-    if item_id is not None and (not isinstance(item_id, str) or not item_id.strip()):
-        raise ValueError(f"an item's id is a text that is not blank, not {item_id!r:.80}")
+    if item_id is not None:
+        checked_id(item_id, "an item's id")
     if isinstance(message, str):
         item = HumanMessage(content=storable(message))
     elif isinstance(message, HumanMessage):
@@ -103,8 +111,42 @@ def as_item(message: InboxMessage, item_id: str | None = None) -> HumanMessage:
         raise ValueError(f"an inbox takes a text, a HumanMessage or content blocks, not {message!r:.80}")
     if not clean_content(item.content):
         raise ValueError("the message is empty; it needs some text, an image or another block")
-    own = storable(item_id or item.id or str(uuid.uuid4()))
+    own = checked_id(item_id or item.id or str(uuid.uuid4()), "an item's id")
     return item if item.id == own else item.model_copy(update={"id": own})
+
+
+def as_ids(given: object) -> list[str]:
+    """Ids of items from what a caller gives: a list of them, or one alone.
+
+    Raises:
+        ValueError: It is neither; the text names the value.
+    """
+    if isinstance(given, str):
+        return [given]
+    ids = list(given) if isinstance(given, Iterable) and not isinstance(given, bytes | Mapping) else None
+    if ids is None:
+        raise ValueError(f"ids is a list of items' ids, not {given!r:.80}")
+    for each in ids:
+        if not isinstance(each, str):
+            raise ValueError(f"ids holds {each!r:.80}, which is no item's id; ids are texts")
+    return ids
+
+
+def checked_id(given: object, what: str) -> str:
+    """An id that can be stored.
+
+    Args:
+        given: What was given.
+        what: What an error calls it.
+
+    Raises:
+        ValueError: It is no text, or blank, or holds half of a surrogate pair; the text names the value.
+    """
+    if not isinstance(given, str) or not given.strip():
+        raise ValueError(f"{what} is a text that is not blank, not {given!r:.80}")
+    if storable(given) != given:
+        raise ValueError(f"{what} is a text that can be stored; {given!r:.80} holds half of a surrogate pair")
+    return given
 
 
 def check_inbox(given: object, argument: str) -> None:

@@ -84,10 +84,15 @@ def _changed(model: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _heeding(model: Any, profile: ProviderProfile) -> Any:
-    if isinstance(own := getattr(model, "provider_profile", None), ProviderProfile):
-        return model if own == profile else model.model_copy(update={"provider_profile": profile})
     fields = getattr(type(model), "model_fields", {})
-    changed: dict[str, Any] = {name: None for name in profile.unsupported_parameters if name in fields}
+    changed: dict[str, Any] = {}
+    if not profile.streaming and getattr(model, "disable_streaming", True) is not True:
+        changed["disable_streaming"] = True
+    if isinstance(own := getattr(model, "provider_profile", None), ProviderProfile):
+        if own != profile:
+            changed["provider_profile"] = profile
+        return model.model_copy(update=changed) if changed else model
+    changed |= {name: None for name in profile.unsupported_parameters if name in fields}
     if not profile.stream_usage and "stream_usage" in fields:
         changed["stream_usage"] = False
     return model.model_copy(update=changed) if changed else model

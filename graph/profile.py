@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
+
+from turnflow.graph.given_fields import GivenFields
 
 MAX_TAG_NAME = 20
 """Longest tag name, in letters."""
@@ -26,8 +29,25 @@ Dialect = Literal["hermes", "deepseek", "deepseek_tokens", "json"]
 CallIds = Literal["any", "alnum9"]
 """A form of the ids of tool calls."""
 
+_NOT_GIVEN = {
+    "model": "the model is named by model=",
+    "messages": "the turn writes them",
+    "stream": "streaming says it",
+    "tools": "tools are given to build_turn_graph",
+}
+"""Parameters that no profile brings along, and what says them."""
+_NOT_LEFT_OUT = {
+    "model": "no request goes without it",
+    "messages": "no request goes without them",
+    "stream": "streaming=False asks for whole replies",
+    "tools": "native_tools=False offers them as text",
+}
+"""Parameters that no profile leaves out, and what stands in the place of that."""
+_SHOWN = 100
+"""Characters of a value that an error shows."""
 
-class ProviderProfile(BaseModel):
+
+class ProviderProfile(GivenFields):
     """What a provider or a model can do and how it wants to be spoken to (docs/providers.md).
 
     A profile is data: it can be written as a dict, kept in a file and given to `build_turn_graph`.
@@ -57,6 +77,8 @@ class ProviderProfile(BaseModel):
     (`max_completion_tokens`), and `max_tokens` elsewhere."""
     context_window: int | None = Field(default=None, ge=256)
     """Tokens that a request and its reply may take together; None where it is not known."""
+    streaming: bool = True
+    """The endpoint streams its replies. If False, each reply is asked for whole."""
     stream_usage: bool = True
     """The endpoint takes `stream_options`, with which usage is asked for in the stream."""
     images: bool = True
@@ -92,3 +114,45 @@ class ProviderProfile(BaseModel):
                 msg = f"think_tags: {name!r} is no tag name; use 1 to {MAX_TAG_NAME} ASCII letters"
                 raise ValueError(msg)
         return tuple(name.lower() for name in names)
+
+    @field_validator("request_parameters")
+    @classmethod
+    def _further_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        for name, value in parameters.items():
+            if name in _NOT_GIVEN:
+                raise ValueError(
+                    f"request_parameters: {name!r} cannot be given here, take it out: {_NOT_GIVEN[name]}"
+                )
+            if not _is_json(value):
+                raise ValueError(
+                    f"request_parameters: {name!r:.80} holds what is no JSON, {_shown(value)}; give texts, "
+                    "finite numbers, true, false, null, lists and objects of them, a date as a text"
+                )
+        return parameters
+
+    @field_validator("unsupported_parameters")
+    @classmethod
+    def _left_out_parameters(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name in _NOT_LEFT_OUT:
+                raise ValueError(
+                    f"unsupported_parameters: {name!r} cannot be left out, take it off the list: "
+                    f"{_NOT_LEFT_OUT[name]}"
+                )
+        return names
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a request can hold the value."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.{_SHOWN}}"
+    except Exception:  # noqa: BLE001 - a foreign value can raise anything when it is looked at
+        return f"({type(value).__name__})"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files
@@ -16,9 +15,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
-
+from turnflow.graph.given_fields import meant, validated
 from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.shown import cut
 
 KINDS = ("server", "family", "hosted", "trait")
 """What an entry is about, in the order in which fields lie over each other: an endpoint, a model wherever it
@@ -29,6 +28,8 @@ OPENAI_HOST = "api.openai.com"
 
 _DATA = "provider_profiles.toml"
 _FILES = (".json", ".toml")
+_LONGEST_PATH = 300
+"""Characters of a path that an error shows."""
 
 
 class Address(NamedTuple):
@@ -94,7 +95,6 @@ def load_profiles() -> Mapping[str, KnownProfile]:
     )
 
 
-@lru_cache(maxsize=1000)
 def find_profile(model_name: str, base_url: str | None) -> ProviderProfile:
     """What is known of a model at an endpoint; the defaults where nothing is.
 
@@ -104,29 +104,50 @@ def find_profile(model_name: str, base_url: str | None) -> ProviderProfile:
     Args:
         model_name: As the endpoint calls it; what stands before the last `/` does not count.
         base_url: The endpoint's address; None is OpenAI's own.
+
+    Raises:
+        ValueError: One of them is no text.
     """
+    if not isinstance(model_name, str):
+        raise ValueError(f"model_name is the name of a model, not {model_name!r:.80}")
+    if not isinstance(base_url, str | None):
+        raise ValueError(f"base_url is the address of an endpoint or None, not {base_url!r:.80}")
+    return found_profile(model_name, base_url)
+
+
+@lru_cache(maxsize=1000)
+def found_profile(model_name: str, base_url: str | None) -> ProviderProfile:
+    """The same for texts, found once."""
     model, address = _last_part(model_name), _address(base_url)
     return _combined(entry for entry in load_profiles().values() if entry.matches(model, address))
 
 
-def named_profile(name: str) -> ProviderProfile:
+def named_profile(name: str, *, files: str = "load_profile reads a file") -> ProviderProfile:
     """A profile by its name, or several of different kinds, as `vllm+qwen3`.
+
+    Args:
+        name: The name, or several with `+` between them, in any order.
+        files: What an error says about files, behind the list of names.
 
     Raises:
         ValueError: There is no such profile, or two are of one kind; the text lists the names.
     """
+    if not isinstance(name, str):
+        raise ValueError(f"the name of a provider profile is a text, not {name!r:.80}")
     known = load_profiles()
     entries: list[KnownProfile] = []
     for part in (part.strip().lower() for part in name.split("+")):
         if part not in known:
+            wrong = f"no provider profile is named {part!r:.80}{meant(part, known)}"
+            if not part:
+                wrong = f"provider profile {name!r:.80} " + ("lacks a name" if name.strip() else "is no name")
             raise ValueError(
-                f"no provider profile is named {part!r}{_meant(part, known)}; the names are: "
-                f"{', '.join(known)}; several go together as 'vllm+qwen3', a file is given as a Path"
+                f"{wrong}; the names are: {', '.join(known)}; several go together as 'vllm+qwen3', {files}"
             )
         same = next((entry for entry in entries if entry.kind == known[part].kind), None)
         if same is not None:
             raise ValueError(
-                f"provider profile {name!r}: {same.name} and {part} are both of the kind {same.kind!r}; "
+                f"provider profile {name!r:.80}: {same.name} and {part} are both of the kind {same.kind!r}; "
                 "name at most one of each kind"
             )
         entries.append(known[part])
@@ -139,23 +160,38 @@ def load_profile(path: str | Path) -> ProviderProfile:
     Raises:
         ValueError: The file is not there or wrong; the text names it, the field and the mend.
     """
+    if not isinstance(path, str | Path):
+        raise ValueError(f"a profile's file is given as its path, a text or a Path, not {path!r:.80}")
     path = Path(path)
-    if path.suffix.lower() not in _FILES:
-        raise ValueError(f"profile {path}: the name ends in neither .json nor .toml; call it one of them")
+    named = f"profile {cut(str(path), _LONGEST_PATH)}"
+    form = path.suffix.lower()
+    if form not in _FILES and path_is(path.is_dir):
+        raise ValueError(f"{named} is a folder; give a file whose name ends in .json or .toml")
+    if form not in _FILES:
+        raise ValueError(f"{named}: the name ends in neither .json nor .toml; call it one of them")
     try:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"profile {path} is no text in UTF-8; save it as UTF-8") from error
+        raise ValueError(f"{named} is no text in UTF-8; save it as UTF-8") from error
     except OSError as error:
-        raise ValueError(f"profile {path} cannot be read: {error.strerror}") from error
+        raise ValueError(f"{named} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a path with a zero byte or half a surrogate pair
+        raise ValueError(f"{named!r} cannot be read: it has a character that no path has") from error
     try:
-        given = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
+        given = json.loads(text) if form == ".json" else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        form = path.suffix.lower()[1:].upper()
-        raise ValueError(f"profile {path} is no {form}: {error}") from error
+        raise ValueError(f"{named} is no {form[1:].upper()}: {error}") from error
     if not isinstance(given, dict):
-        raise ValueError(f"profile {path} holds no object; write {{}} with the fields of a profile in it")
-    return _validated(f"profile {path}", given)
+        raise ValueError(f"{named} holds no object; write {{}} with the fields of a profile in it")
+    return validated(ProviderProfile, named, given)
+
+
+def path_is(asked: Callable[[], bool]) -> bool:
+    """What a path is asked, as `path.is_dir`; False for one that no file can have."""
+    try:
+        return asked()
+    except (OSError, ValueError):
+        return False
 
 
 def as_profile(given: object) -> ProviderProfile | None:
@@ -167,13 +203,15 @@ def as_profile(given: object) -> ProviderProfile | None:
     if given is None or isinstance(given, ProviderProfile):
         return given
     if isinstance(given, Mapping):
-        return _validated("provider_profile", given)
+        return validated(ProviderProfile, "provider_profile", given)
     if isinstance(given, Path):
         return load_profile(given)
     if isinstance(given, str):
         if given.lower().endswith(_FILES):
-            raise ValueError(f"provider_profile {given!r} is no name; to read a file, give Path({given!r})")
-        return named_profile(given)
+            raise ValueError(
+                f"provider_profile {given!r:.80} is no name; to read a file, give Path({given!r:.80})"
+            )
+        return named_profile(given, files="a file is given as a Path")
     raise ValueError(
         f"provider_profile takes a ProviderProfile, a dict of its fields, a name or a Path, not {given!r:.80}"
     )
@@ -223,25 +261,3 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _validated(what: str, given: Mapping[str, Any]) -> ProviderProfile:
-    try:
-        return ProviderProfile.model_validate(dict(given))
-    except ValidationError as error:
-        problems = "; ".join(dict.fromkeys(_problem(found) for found in error.errors()))
-        raise ValueError(f"{what}: {problems}") from error
-
-
-def _problem(found: Mapping[str, Any]) -> str:
-    """One thing that is wrong with a profile, on one line."""
-    names, name = ProviderProfile.model_fields, str(found["loc"][0]) if found["loc"] else ""
-    if found["type"] == "extra_forbidden":
-        return f"there is no field {name!r}{_meant(name, names)}; the fields are: {', '.join(names)}"
-    message = str(found["msg"]).removeprefix("Value error, ").removeprefix(f"{name}: ")
-    return f"{name}: {message[:1].lower()}{message[1:]}, not {found['input']!r:.80}"
-
-
-def _meant(name: str, names: Collection[str]) -> str:
-    close = get_close_matches(name, names, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,4 +1,4 @@
-"""Secrets taken out of what is logged: by the name of a field, and by how they look."""
+"""Secrets taken out of what is logged or told: by the name of a field, and by how they look."""
 
 from __future__ import annotations
 
@@ -34,9 +34,18 @@ _NAMING, _NAMED = frozenset({"header", "key", "name"}), frozenset({"value", "val
 
 Pattern = str | re.Pattern[str]
 
+_COUNTED = "".join(
+    f"(?<!{word}[_ -])"
+    for word in (
+        *("budget", "cached", "completion", "input", "max", "min", "new", "output", "prompt", "thinking"),
+    )
+)
+"""Before `tokens` that are counted; a text about a limit is of no use without its name."""
+
 _KEY = (
-    r"(?:(?:api|access|account|encryption|private|secret|signing|ssh)[_-]?key|token|pass[_-]?word|passwd|pwd"
+    r"(?:(?:(?:api|access|account|encryption|private|secret|signing|ssh)[_-]?key|pass[_-]?word|passwd|pwd"
     r"|passphrase|secret|connection[_-]?string|dsn|otp)s?"
+    rf"|token(?!s)|(?=tokens){_COUNTED}tokens(?![\"']?\s{{0,4}}[=:]\s{{0,4}}\d{{1,12}}(?![\w-])))"
 )
 _IS = r"(?:\\{0,8}[\"'])?\s{0,4}[=:]\s{0,4}"
 _VALUE = r"(?:\\+\"[^\"\r\n]*|\"(?:[^\"\\\r\n]|\\.)*|'(?:[^'\\\r\n]|\\.)*|[^\s\"'&,;}]+)"
@@ -64,9 +73,14 @@ DEFAULT_PATTERNS: tuple[re.Pattern[str], ...] = (
         r"(?:\"[^\":\r\n]*:[^\"\r\n]*|'[^':\r\n]*:[^'\r\n]*|[^\s:\"']*:[^\s\"']+)"
     ),
     re.compile(r"(?<=://)[^\s/@:]*:[^\s/]+(?=@)"),
+    re.compile(rf"(?i)(?<=[?&])(?:key|sig|signature)={_VALUE}"),
+    re.compile(
+        r"(?i)\bapi key\b(?:\s\w{1,20}){0,2}\s{0,4}:\s{0,4}[\"']?"
+        r"(?=[\w*.+/=-]{0,60}[\d*])[\w*.+/=-]{8,}"
+    ),
 )
 """What secrets look like: private keys, headers, well-known services' keys, JSON web tokens, `key=value`,
-`--key value`, `-u user:pass`, `user:pass@` in an address."""
+`--key value`, `-u user:pass`, `user:pass@` and `?key=` in an address, `API key: value`."""
 
 
 def redact(value: Any, patterns: Iterable[re.Pattern[str]] = ()) -> Any:

@@ -8,9 +8,10 @@ from typing import cast
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from turnflow.graph.inbox import InboxMessage, as_item
+from turnflow.graph.inbox import InboxMessage, as_ids, as_item, checked_id
 from turnflow.graph.message_form import dump_message, load_message
 from turnflow.graph.saver_values import packed, unpacked
+from turnflow.graph.text import storable
 
 _PUT = "INSERT OR IGNORE INTO turnflow_inbox (thread_id, id, type, value) VALUES (?, ?, ?, ?)"
 
@@ -43,7 +44,7 @@ class SaverInbox:
             The id.
 
         Raises:
-            ValueError: It is empty, or no user message, or the id is no text.
+            ValueError: It is empty, or no user message, or the id is no text that can be stored.
             SaverError: The saver is closed, or its file cannot be written.
         """
         item = as_item(message, id)
@@ -59,10 +60,19 @@ class SaverInbox:
         forms = (unpacked(self._saver.serde, *row) for row in rows)
         return [cast("HumanMessage", load_message(form)) for form in forms]
 
-    def acknowledge(self, ids: Iterable[str]) -> None:
-        """Take out the items with these ids; unknown ids are passed over."""
+    def acknowledge(self, ids: Iterable[str] | str) -> None:
+        """Take out the items with these ids; unknown ids are passed over.
+
+        Args:
+            ids: The ids; a text is one of them.
+
+        Raises:
+            ValueError: They are no ids; the text names the value.
+            SaverError: The saver is closed, or its file cannot be written.
+        """
+        gone = [(self.thread_id, each) for each in as_ids(ids) if storable(each) == each]
         with self._saver.cursor() as cursor:
-            cursor.executemany(_ACKNOWLEDGE, [(self.thread_id, each) for each in ids])
+            cursor.executemany(_ACKNOWLEDGE, gone)
 
     def __len__(self) -> int:
         with self._saver.cursor(transaction=False) as cursor:
@@ -83,8 +93,6 @@ class InboxStore(SqliteSaver):
             thread_id: The thread.
 
         Raises:
-            ValueError: The thread's id is no text, or blank.
+            ValueError: The thread's id is no text that can be stored, or blank.
         """
-        if not isinstance(thread_id, str) or not thread_id.strip():
-            raise ValueError(f"a thread's id is a text that is not blank, not {thread_id!r:.80}")
-        return SaverInbox(self, thread_id)
+        return SaverInbox(self, checked_id(thread_id, "a thread's id"))

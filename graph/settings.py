@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from turnflow.graph.given_fields import GivenFields, validated
 
 
-class TurnSettings(BaseModel):
+class TurnSettings(GivenFields):
     """Limits and switches of a turn (docs/settings.md). A wrong name or value is refused when it is given."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -78,3 +81,20 @@ class TurnSettings(BaseModel):
     """Language of the texts that the turn itself writes."""
     log_arguments: bool = False
     """Whether the log lines hold the arguments of tool calls."""
+
+
+def as_settings(given: TurnSettings | Mapping[str, Any] | None, argument: str = "settings") -> TurnSettings:
+    """Settings from what a caller gives: settings, their fields, or nothing.
+
+    Args:
+        given: What was given; None is the defaults.
+        argument: What an error calls it.
+
+    Raises:
+        ValueError: It is none of them, or wrong; the text, one line, names the field and the mend.
+    """
+    if isinstance(given, TurnSettings):
+        return given
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(f"{argument} takes a TurnSettings or a dict of its fields, not {given!r:.80}")
+    return validated(TurnSettings, argument, given or {})

@@ -6,11 +6,13 @@ import dataclasses
 import re
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+import turnflow
 from turnflow import ProviderProfile, ToolPolicy, TurnContext, TurnHooks, TurnSettings
 from turnflow.apps.fake_provider import FakeProvider
 from turnflow.graph.events import EventType
@@ -23,6 +25,7 @@ ROOMS = ("graph", "nodes", "apps", "prompts", "turnflow")
 
 _MENTION = re.compile(r"\bdocs/[\w-]+\.md\b")
 _FENCE = re.compile(r"^(<!-- not run -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -52,6 +55,13 @@ def code_blocks() -> list[Any]:
         for number, (skipped, language, code) in enumerate(_FENCE.findall(text_of(page)), start=1)
         if language == "python"
     ]
+
+
+@cache
+def words_in_code() -> set[str]:
+    """The words that stand as code in the pages, in blocks or within a line."""
+    code = [found for page in PAGES for found in _CODE.findall(text_of(page))]
+    return {word for found in code for word in re.findall(r"\w+", found)}
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +114,11 @@ def test_the_index_lists_every_page() -> None:
 def test_a_page_has_a_row_for_everything_it_is_about(page: str, names: list[str]) -> None:
     rows = {line.split("|")[1].strip() for line in text_of(DOCS / page).splitlines() if line.startswith("|")}
     assert [name for name in names if f"`{name}`" not in rows] == []
+
+
+@pytest.mark.parametrize("name", turnflow.__all__)
+def test_each_public_name_stands_in_a_page(name: str) -> None:
+    assert name in words_in_code()
 
 
 @pytest.mark.parametrize(("code", "is_run"), code_blocks())

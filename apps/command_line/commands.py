@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -48,6 +49,9 @@ app = typer.Typer(
 
 _FAILED = {"provider_error", "context_overflow", "filtered", "cancelled", "empty"}
 """Statuses under which `run` exits with 1: the model gave no answer."""
+
+_ABOUT_THE_PORT = {errno.EADDRINUSE, errno.EACCES}
+"""Why an address cannot be listened on, where it is the port; else it is the host."""
 
 Model = Annotated[str | None, typer.Option("--model", "-m", help="Model name; default: TURNFLOW_MODEL.")]
 BaseUrl = Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint; default: OPENAI_BASE_URL.")]
@@ -261,11 +265,11 @@ def grants(
 @app.command("fake-provider")
 def fake_provider(
     script: Annotated[
-        Path, typer.Argument(help="Script, YAML or JSON, or a personality's name (docs/fake-provider.md).")
+        str, typer.Argument(help="Script, YAML or JSON, or a personality's name (docs/fake-provider.md).")
     ],
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8321,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 takes a free one.")] = 8321,
     strict: Annotated[bool | None, typer.Option(help="Refuse what strict providers refuse.")] = None,
 ) -> None:
     """Play a script as an OpenAI-compatible server, until Ctrl-C."""
@@ -276,16 +280,22 @@ def fake_provider(
         def ready(provider: FakeProvider) -> None:
             typer.echo(f"Listening on {provider.base_url} (OPENAI_BASE_URL); Ctrl-C stops.")
 
-        is_name = script.name == str(script) and not script.suffix and not script.exists()
-        loaded = load_script(personality(str(script)) if is_name else script)
+        if not script.strip():
+            raise ValueError("the name of the script is empty; give a file or a personality's name")
+        path = Path(script)
+        if path.is_dir():
+            raise ValueError(f"{script} is a folder; give a script's file or a personality's name")
+        is_name = path.name == script and not path.suffix and not path.exists()
+        loaded = load_script(personality(script) if is_name else path)
         if strict is not None:
             loaded = loaded.model_copy(update={"strict": strict})
         try:
             serve(loaded, host=host, port=port, on_ready=ready)
-        except OSError as error:
-            raise ValueError(
-                f"cannot listen on {host}:{port}: {error.strerror}; give another --port"
-            ) from error
+        except (OSError, UnicodeError) as error:
+            said = (error.strerror if isinstance(error, OSError) else None) or "no such address"
+            why = said.partition(" (while ")[0]
+            other = "--port" if getattr(error, "errno", None) in _ABOUT_THE_PORT else "--host"
+            raise ValueError(f"cannot listen on {host}:{port}: {why}; give another {other}") from error
 
 
 def _thread(saver: TurnSaver, given: str | None, *, last: bool) -> str:

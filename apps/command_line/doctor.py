@@ -14,6 +14,7 @@ from rich.console import Console
 
 from turnflow.apps.command_line.errors import TURN_FAILED, fail, plain_errors
 from turnflow.apps.command_line.plain import json_line, plain
+from turnflow.graph.base_url import check_base_url
 
 DEFAULT_KEY = "OPENAI_API_KEY"
 
@@ -59,17 +60,16 @@ def doctor(
                 )
         except DoctorError as error:
             fail(str(error), TURN_FAILED)
-        if out is not None:
-            text = json.dumps(profile_fields(examination), ensure_ascii=False, indent=2)
-            out.write_text(text + "\n", encoding="utf-8")
         if as_json:
             typer.echo(json_line(report_as_json(examination)))
-            return
-        print_report(console, examination)
+        else:
+            print_report(console, examination)
         if out is not None:
-            console.print(
-                plain(f"Written to {out}; use it with --profile {out}"), style="dim", soft_wrap=True
-            )
+            text = json.dumps(profile_fields(examination), ensure_ascii=False, indent=2)
+            _write(out, text + "\n")
+            if not as_json:
+                told = f"Written to {out}; use it with --profile {out}"
+                console.print(plain(told), style="dim", soft_wrap=True)
 
 
 class _Quiet:
@@ -89,9 +89,7 @@ def _address(given: str | None) -> str:
     address = given or os.environ.get("OPENAI_BASE_URL")
     if not address:
         raise ValueError("give the endpoint with --base-url, or set OPENAI_BASE_URL")
-    if not address.startswith(("http://", "https://")):
-        raise ValueError(f"{address} is no address: it begins with http:// or https://")
-    return address
+    return check_base_url(address, "--base-url" if given else "OPENAI_BASE_URL")
 
 
 def _key(name: str | None) -> str | None:
@@ -118,5 +116,22 @@ def _check_writable(out: Path | None) -> None:
         raise ValueError(f"{out} is a folder")
     if not out.parent.is_dir():
         raise ValueError(f"there is no folder {out.parent}")
-    if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise ValueError(f"{out} cannot be written")
+    try:
+        is_new = not out.exists()
+        with out.open("ab"):
+            pass
+        if is_new:
+            out.unlink()
+    except OSError as error:
+        raise _not_written(out, error) from error
+
+
+def _write(out: Path, text: str) -> None:
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _not_written(out, error) from error
+
+
+def _not_written(out: Path, error: OSError) -> ValueError:
+    return ValueError(f"the profile could not be written to {out}: {error.strerror or error}")

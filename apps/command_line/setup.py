@@ -17,8 +17,9 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from turnflow import OpenAICompatibleChat, ToolPolicy, TurnSettings, build_turn_graph
 from turnflow.apps.example_tools import calculate, file_tools, now, sqlite_policy, sqlite_query_tool
+from turnflow.graph.base_url import check_base_url
 from turnflow.graph.profile import ProviderProfile
-from turnflow.graph.profiles import load_profile, named_profile
+from turnflow.graph.profiles import load_profile, named_profile, path_is
 from turnflow.graph.protocol import ProtocolName
 from turnflow.graph.text import storable
 from turnflow.graph.tool_registry import ToolRegistry
@@ -117,7 +118,7 @@ def build_agent(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Ca
                 "--root, --sqlite and --sqlite-write need a real model: set OPENAI_API_KEY, or give "
                 "--base-url"
             )
-        if options.profile:
+        if options.profile is not None:
             raise ValueError("--profile needs a real model: set OPENAI_API_KEY, or give --base-url")
         from turnflow.apps.local_model import TOY_NOTICE, TOY_NOTICE_ZH, LocalChatModel, find_weights
 
@@ -126,7 +127,8 @@ def build_agent(options: Options, saver: BaseCheckpointSaver[Any], *, notice: Ca
         model: BaseChatModel = LocalChatModel()
     else:
         name = options.model or os.environ.get("TURNFLOW_MODEL") or DEFAULT_MODEL
-        model = OpenAICompatibleChat(model=name, base_url=options.base_url)
+        base_url = check_base_url(options.base_url, "--base-url") if options.base_url else None
+        model = OpenAICompatibleChat(model=name, base_url=base_url)
         tools.append(now)
         if options.root:
             tools.extend(file_tools(options.root))
@@ -163,8 +165,16 @@ def read_profile(given: str) -> ProviderProfile:
     Raises:
         ValueError: There is none, or it is wrong; the text says which.
     """
-    looks_like_path = Path(given).suffix.lower() in {".json", ".toml"} or any(c in given for c in "/\\")
-    return load_profile(given) if looks_like_path or Path(given).is_file() else named_profile(given)
+    path = Path(given)
+    looks_like_path = path.suffix.lower() in {".json", ".toml"} or any(c in given for c in "/\\")
+    if looks_like_path or (given and path_is(path.is_file)):
+        return load_profile(given)
+    try:
+        return named_profile(given, files="a file's name ends in .json or .toml")
+    except ValueError:
+        if given and path_is(path.is_dir):
+            return load_profile(given)  # which says that it is a folder
+        raise
 
 
 def _writing_tool(database: Path) -> BaseTool:

@@ -12,6 +12,8 @@ from turnflow.apps.doctor.probe import Asking, Finding
 from turnflow.apps.doctor.reply import OK, Reply, shortened
 from turnflow.apps.doctor.thoughts import thought_in
 from turnflow.apps.doctor.window import listed_models
+from turnflow.graph.base_url import check_base_url, version_hint
+from turnflow.graph.shown import cut
 
 QUESTION = "What is 17 + 25? Answer with the number only."
 """The plainest request; a model that thinks does so about it."""
@@ -22,7 +24,6 @@ MAX_LISTED = 12
 """Models that are named where one does not exist."""
 
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _TOO_MANY = 401, 403, 404, 429
-_VERSION = re.compile(r"/v\d+[a-z]*\d*$")
 _NO_MODEL = re.compile(
     r"model.{0,120}(not (be )?(found|exist|available)|does ?n.t exist|unknown|invalid)"
     r"|(unknown|invalid|no such) model"
@@ -45,17 +46,21 @@ async def list_models(endpoint: Endpoint, key_name: str) -> None:
     """Read `/models`, which also shows whether there is a server; one without this page is fine.
 
     Raises:
-        DoctorError: No server answers, or it wants another key.
+        DoctorError: The address is none, no server answers, or it wants another key.
     """
     url = f"{endpoint.base_url}/models"
     try:
+        check_base_url(endpoint.base_url)
+    except ValueError as error:
+        raise DoctorError(str(error)) from error
+    try:
         status, listing = await endpoint.fetch(url)
     except httpx.TimeoutException as error:
-        raise DoctorError(f"{endpoint.base_url} does not answer: no response in time") from error
+        raise DoctorError(f"{endpoint.address} does not answer: no response in time") from error
     except httpx.UnsupportedProtocol as error:
-        raise DoctorError(f"{endpoint.base_url} is no address: it begins with http:// or https://") from error
+        raise DoctorError(f"{endpoint.address} is no address: it begins with http:// or https://") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise DoctorError(f"{endpoint.base_url} cannot be reached: {_why(error)}") from error
+        raise DoctorError(f"{endpoint.address} cannot be reached: {_why(error)}") from error
     if status == _UNAUTHORIZED:
         raise DoctorError(_no_key(endpoint, key_name, status))
     endpoint.listed = listing if status == OK else None
@@ -79,7 +84,7 @@ async def first_contact(endpoint: Endpoint, key_name: str) -> list[Finding]:
         refused.append(reply)
     else:
         first = refused[0].told
-        raise DoctorError(f"{endpoint.base_url} refuses the plainest request: {first}")
+        raise DoctorError(f"{endpoint.address} refuses the plainest request: {first}")
     is_unsaid = reply.is_cut_off and not thought_in(reply.text).rest.strip()
     endpoint.ways.thinks = is_unsaid or _thinks(reply)
     usual = THINKING_SECONDS if endpoint.ways.thinks else REQUEST_SECONDS
@@ -154,26 +159,30 @@ def _problem(endpoint: Endpoint, reply: Reply, key_name: str) -> str:
     if code == "model_not_found" or _NO_MODEL.search(said) or (status == _NOT_FOUND and is_unlisted):
         return _no_model(endpoint, models)
     if status == _NOT_FOUND:
-        hint = "" if _VERSION.search(endpoint.base_url) else "; a base URL usually ends in /v1"
-        return f"404: there is no {endpoint.base_url}/chat/completions{hint}"
+        return f"404: there is no {endpoint.address}/chat/completions{version_hint(endpoint.base_url)}"
     if status == _TOO_MANY:
-        return f"{endpoint.base_url} takes no more requests now: {reply.told}"
+        return f"{endpoint.address} takes no more requests now: {reply.told}"
     if reply.taken() is None:
-        return f"{endpoint.base_url} gives no reply: {reply.told}"
+        hint = version_hint(endpoint.base_url) if reply.status == OK and reply.refusal is None else ""
+        return f"{endpoint.address} gives no reply: {reply.told}{hint}"
     return ""
 
 
 def _no_model(endpoint: Endpoint, models: list[str]) -> str:
-    shown = ", ".join(models[:MAX_LISTED])
-    more = f" and {len(models) - MAX_LISTED} more" if len(models) > MAX_LISTED else ""
-    there = f"; it has: {shown}{more}" if models else ""
-    return f"there is no model {endpoint.model!r} at {endpoint.base_url}{there}"
+    there = f"; it has: {named(models)}" if models else ""
+    return f"there is no model {endpoint.model!r:.80} at {endpoint.address}{there}"
+
+
+def named(models: list[str]) -> str:
+    """The first of an endpoint's models, each in short, and how many more there are."""
+    shown = ", ".join(cut(model) for model in models[:MAX_LISTED])
+    return f"{shown} and {len(models) - MAX_LISTED} more" if len(models) > MAX_LISTED else shown
 
 
 def _no_key(endpoint: Endpoint, key_name: str, status: int, told: str = "") -> str:
     said = f" ({told})" if told else ""
     mend = f"set {key_name}, or name another variable with --api-key-env"
-    return f"{status}: {endpoint.base_url} refuses the key{said}: {mend}"
+    return f"{status}: {endpoint.address} refuses the key{said}: {mend}"
 
 
 def _why(error: Exception) -> str:

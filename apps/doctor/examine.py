@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 
 from turnflow.apps.doctor import probes, tool_probes
-from turnflow.apps.doctor.contact import DoctorError, first_contact, list_models
+from turnflow.apps.doctor.contact import DoctorError, first_contact, list_models, named
 from turnflow.apps.doctor.http import Endpoint, OutOfTimeError
 from turnflow.apps.doctor.probe import Asking, Finding, Found, Probe
 from turnflow.apps.doctor.verdict import profile_of
 from turnflow.apps.doctor.window import listed_models
 from turnflow.graph.profile import ProviderProfile
+from turnflow.graph.redaction import REDACTED, redact
 
 ALL_PROBES: tuple[Probe, ...] = (*tool_probes.PROBES, *probes.PROBES)
 """All probes in the order in which they ask: the others with tools hang on the first of them."""
+
+_LONGEST_NAME = 300
+"""Characters of a model's name that is taken from a list."""
+
+_SHORTEST_KEY = 6
+"""Characters; a shorter one may stand in a text by chance."""
 
 TIME_OVER = "the time was over"
 """Evidence of a probe that was not reached in time."""
@@ -73,21 +80,27 @@ async def examine(
     begun = time.monotonic()
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     found: dict[str, Finding] = {}
-    tell = on_finding or (lambda _: None)
+
+    def tell(finding: Finding) -> None:
+        found[finding.name] = replace(finding, evidence=_without_key(finding.evidence, api_key))
+        if on_finding is not None:
+            on_finding(found[finding.name])
+
     async with httpx.AsyncClient(headers=headers, transport=transport, follow_redirects=True) as client:
         endpoint = Endpoint(client, base_url.rstrip("/"), model or "", begun + timeout)
         try:
             await list_models(endpoint, key_name)
             endpoint.model = model or _only_model(endpoint)
             for finding in await first_contact(endpoint, key_name):
-                found[finding.name] = finding
                 tell(finding)
         except OutOfTimeError as error:
-            raise DoctorError(f"{base_url} did not answer within {timeout:g} s") from error
+            raise DoctorError(f"{endpoint.address} did not answer within {timeout:g} s") from error
+        except DoctorError as error:
+            raise DoctorError(_without_key(str(error), api_key)) from error
         order = [*found, *(probe.name for probe in (*probes.PROBES, *tool_probes.PROBES))]
         await _run_all(endpoint, found, tell)
     findings = {name: found[name] for name in order}
-    return Examination(endpoint.base_url, endpoint.model, findings, time.monotonic() - begun)
+    return Examination(endpoint.address, endpoint.model, findings, time.monotonic() - begun)
 
 
 async def _run_all(endpoint: Endpoint, found: dict[str, Finding], tell: OnFinding) -> None:
@@ -97,8 +110,7 @@ async def _run_all(endpoint: Endpoint, found: dict[str, Finding], tell: OnFindin
         for name in (*probe.needs, *probe.after):
             if name in over:
                 await over[name].wait()
-        found[probe.name] = await _run(probe, endpoint, found)
-        tell(found[probe.name])
+        tell(await _run(probe, endpoint, found))
         over[probe.name].set()
 
     async with asyncio.TaskGroup() as group:
@@ -122,9 +134,16 @@ async def _run(probe: Probe, endpoint: Endpoint, found: dict[str, Finding]) -> F
     return Finding(probe.name, probe.tried, value, evidence, asking.seconds, asking.requests)
 
 
+def _without_key(text: str, key: str | None) -> str:
+    """A text without the key, which an endpoint may quote, and without what looks like a secret."""
+    if key and len(key) >= _SHORTEST_KEY:
+        text = text.replace(key, REDACTED)
+    return str(redact(text))
+
+
 def _only_model(endpoint: Endpoint) -> str:
     models = listed_models(endpoint.listed)
-    if len(models) == 1:
+    if len(models) == 1 and len(models[0]) <= _LONGEST_NAME:
         return models[0]
-    listed = f"; it lists: {', '.join(models[:12])}" if models else ""
-    raise DoctorError(f"name the model of {endpoint.base_url} with --model{listed}")
+    listed = f"; it lists: {named(models)}" if models else ""
+    raise DoctorError(f"name the model of {endpoint.address} with --model{listed}")

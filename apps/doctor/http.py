@@ -15,6 +15,7 @@ import httpx
 
 from turnflow.apps.doctor.reply import OK, Ending, Reply, choice_of, finish_reason_of, has_output, refusal_in
 from turnflow.apps.doctor.sse import SseReader
+from turnflow.graph.text import without_credentials
 
 AT_ONCE = 3
 """Requests at the same time, while the endpoint bears it."""
@@ -82,6 +83,11 @@ class Endpoint:
         self._gate = asyncio.Condition()
         self.one_at_a_time = False
         """Whether it bears no more than one request at a time."""
+
+    @property
+    def address(self) -> str:
+        """Where it is, for people: no name or password stands in it."""
+        return without_credentials(self.base_url)
 
     @property
     def root(self) -> str:

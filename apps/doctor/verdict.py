@@ -8,9 +8,7 @@ from urllib.parse import urlsplit
 
 from turnflow.apps.doctor.probe import Finding
 from turnflow.graph.profile import ProviderProfile
-
-OPENAI_HOST = "api.openai.com"
-"""Where a profile's default name of the token limit is `max_completion_tokens`."""
+from turnflow.graph.profiles import OPENAI_HOST
 
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 
@@ -24,6 +22,7 @@ _AS_FOUND = {
     "starts_thinking": True,
     "images": False,
     "system_role": False,
+    "streaming": False,
 }
 """Findings that are a profile's field, by what departs from the default."""
 

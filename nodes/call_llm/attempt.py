@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphBubbleUp
 
 from turnflow.graph.content import iter_text
+from turnflow.graph.degradation import STREAM
 from turnflow.graph.events import LiveText
 from turnflow.graph.flow import Body, NodeRun
 from turnflow.graph.outcome import NO_USAGE, ErrorInfo, Usage
@@ -28,6 +29,7 @@ from turnflow.nodes.call_llm.reading import Reading
 from turnflow.nodes.call_llm.reply_events import ReplyEvent
 from turnflow.nodes.call_llm.request import Request
 from turnflow.nodes.call_llm.stream_clock import StreamClock
+from turnflow.nodes.call_llm.streamless import EmptyStreamError, of_empty_stream, refuses_stream
 
 _STOPS: dict[str, Stop] = {"context_too_long": "context_too_long", "content_filter": "content_filter"}
 """What a failure means that is no matter of trying again; any other is the provider's error."""
@@ -53,6 +55,11 @@ class Attempt:
     is_silent: bool
     was_taken: bool
     settle: Callable[[Stop], Step]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the stream was over before anything came."""
+        return isinstance(self.cause, EmptyStreamError)
 
     @property
     def error(self) -> ErrorInfo | None:
@@ -129,7 +136,7 @@ class _Receiver:
             if is_broken_off(error):
                 keep_partial(self._run, self._message_id, self._partial)
                 raise
-            cause = error
+            cause = of_empty_stream(error)
         finally:
             stream.close()
         return self._attempt(request, stop, cause)
@@ -152,6 +159,8 @@ class _Receiver:
     def _attempt(self, request: Request, stop: Stop, cause: BaseException | None) -> Attempt:
         reading = self._reading
         failure = None if cause is None else classify_error(cause, request.sent)
+        if cause and failure and failure.kind == "final" and request.streams and refuses_stream(cause):
+            failure = Failure("refused", STREAM)
         if failure and failure.kind == "transient" and reading.finish_reason:
             cause = failure = None  # the reply was whole when the connection broke
         if failure:

@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from turnflow.graph.degradation import STREAM
 from turnflow.graph.flow import Body, NodeRun
 from turnflow.graph.outcome import NO_USAGE, ErrorInfo, Usage, sum_usage
 from turnflow.graph.reply_form import TOOLS_REFUSED
-from turnflow.graph.resources import refused_in
 from turnflow.graph.retrying import pause_before
 from turnflow.graph.settings import TurnSettings
 from turnflow.graph.state import TurnState
@@ -22,6 +22,9 @@ from turnflow.nodes.call_llm.attempt import Attempt, attempt_reply
 from turnflow.nodes.call_llm.errors.failure import Failure
 from turnflow.nodes.call_llm.request import Request
 from turnflow.nodes.call_llm.stream_clock import StreamClock
+
+_EMPTY_STREAMS = 2
+"""Streams without anything in them, one after the other, after which the reply is asked for whole."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +60,20 @@ def ask_model(state: TurnState, view: dict[str, Any], run: NodeRun) -> Body[Repl
     stop: Stop = ""
     tried: list[str] = []
     before: ErrorInfo | None = None
+    empty = 0
     while True:
         request = Request(view, turn, run.resources, run.config)
         clock = StreamClock(request.limits(deadline))
         attempt = yield from attempt_reply({**state, "turn": turn}, view, request, clock, run)
-        failure = attempt.failure
-        if tried and attempt.error is not None and attempt.error == before:
+        failure, empty = attempt.failure, empty + 1 if attempt.is_empty else 0
+        if empty >= _EMPTY_STREAMS and request.streams:
+            failure = Failure("refused", STREAM)  # it answers a request for a stream with something else
+        if tried and tried[-1] != STREAM and attempt.error is not None and attempt.error == before:
             turn = _with_again(tried[-1], turn)  # to leave it out did not help
         before = attempt.error
         if failure is None or not attempt.is_silent:
             break
-        if failure.kind == "refused" and failure.refusal not in {*refused_in(turn), *tried}:
+        if failure.kind == "refused" and failure.refusal not in {*run.resources.refused_in(turn), *tried}:
             if failure.refusal == TOOLS_REFUSED:
                 stop = "tools_refused"
                 break
@@ -116,7 +122,7 @@ def _without(failure: Failure, turn: dict[str, Any], attempt: Attempt, run: Node
     run.emitter(turn).emit("degraded", degradation=refusal, error=attempt.error)
     return {
         **turn,
-        "refused": [*refused_in(turn), refusal],
+        **run.resources.refusing([*run.resources.refused_in(turn), refusal]),
         **({} if failure.lasting else {"refused_once": [*turn.get("refused_once", ()), refusal]}),
         "degradations": [*turn["degradations"], refusal],
         "error": attempt.error,

@@ -259,6 +259,7 @@ class _TaskPump:
         """Have the waiter woken at a time of the loop's, or earlier: one timer serves many waits."""
         if at == math.inf:
             return
+        at = min(at, self._loop.time() + daemon.LONGEST_SECONDS)
         if self._timer is not None:
             if self._timer.when() <= at + _TIMER_SLACK:
                 return

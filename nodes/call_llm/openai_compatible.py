@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.ai import UsageMetadata, subtract_usage
 from langchain_core.messages.tool import tool_call_chunk
-from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
-from pydantic import Field, model_validator
+from openai.types.chat import ParsedChatCompletion
+from pydantic import ConfigDict, Field, model_validator
 
-from turnflow.graph.profile import PERMISSION_FIELD, REASONING_FIELDS, ProviderProfile
+from turnflow.graph.base_url import check_base_url
+from turnflow.graph.profile import REASONING_FIELDS, ProviderProfile
 from turnflow.nodes.call_llm.call_assembly import CallAssembler
+from turnflow.nodes.call_llm.clean_chunks import beside_content, clean_chunk
 from turnflow.nodes.call_llm.errors.classify import PrematureEndError
+from turnflow.nodes.call_llm.plain_client import AsyncPlainClient, PlainClient, plain_body
+from turnflow.nodes.call_llm.streamless import EmptyStreamError
+from turnflow.nodes.call_llm.whole_reply import whole_reply, with_calls
 
 OPENAI_URL = "https://api.openai.com/v1"
 """OpenAI's own address, where nothing else is said."""
@@ -37,8 +42,11 @@ class OpenAICompatibleChat(ChatOpenAI):
     and `OPENAI_API_KEY`; an endpoint of one's own needs no key. What it adds: reasoning fields are read,
     and sent back as the profile says; usage is asked for in the stream; tool-call deltas come out in one
     clean form whatever the gateway makes of them; a stream that ends without a finish reason is an error; an
-    endpoint that keeps silent for two minutes is given up.
+    endpoint that keeps silent for two minutes is given up; one that does not stream, as the profile may say,
+    is asked for whole replies.
     """
+
+    model_config = ConfigDict(hide_input_in_errors=True)  # a key may stand in it
 
     provider_profile: ProviderProfile = Field(default_factory=ProviderProfile, exclude=True)
     has_default_timeout: bool = Field(default=False, exclude=True)
@@ -59,12 +67,10 @@ class OpenAICompatibleChat(ChatOpenAI):
         if not {"timeout", "request_timeout"} & values.keys():
             values["timeout"] = SILENCE_SECONDS
             values["has_default_timeout"] = True
-        base_url = (
-            values.get("base_url") or values.get("openai_api_base") or os.environ.get("OPENAI_BASE_URL")
-        )
+        given = values.get("base_url") or values.get("openai_api_base")
+        base_url = given or os.environ.get("OPENAI_BASE_URL")
         if base_url:
-            if not str(base_url).startswith(("http://", "https://")):
-                raise ValueError(f"base_url {base_url!r} is no address: it begins with http:// or https://")
+            base_url = check_base_url(str(base_url), "base_url" if given else "OPENAI_BASE_URL")
             values["base_url"] = base_url
         if not _KEYS & values.keys() and not os.environ.get("OPENAI_API_KEY"):
             if not base_url:
@@ -74,6 +80,14 @@ class OpenAICompatibleChat(ChatOpenAI):
                 )
             values["api_key"] = "none"
         return values
+
+    @model_validator(mode="after")
+    def _with_plain_clients(self) -> Self:
+        if self.client is not None and not isinstance(self.client, PlainClient):
+            self.client = PlainClient(self.client)
+        if self.async_client is not None and not isinstance(self.async_client, AsyncPlainClient):
+            self.async_client = AsyncPlainClient(self.async_client)
+        return self
 
     @property
     def _llm_type(self) -> str:
@@ -121,23 +135,29 @@ class OpenAICompatibleChat(ChatOpenAI):
     def _convert_chunk_to_generation_chunk(
         self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
     ) -> ChatGenerationChunk | None:
-        choice = (chunk.get("choices") or [None])[0]
-        if not isinstance(choice, dict):
-            return super()._convert_chunk_to_generation_chunk(
-                {**chunk, "choices": []}, default_chunk_class, base_generation_info
-            )
-        delta = choice.get("delta") or {}
-        clean = {**choice, "delta": {**delta, "tool_calls": _clean_calls(delta.get("tool_calls"))}}
+        is_parsed = "chunk" in chunk or chunk.get("type") == "content.delta"  # an event of OpenAI's client
         converted = super()._convert_chunk_to_generation_chunk(
-            {**chunk, "choices": [clean]}, default_chunk_class, base_generation_info
+            chunk if is_parsed else clean_chunk(chunk), default_chunk_class, base_generation_info
         )
-        if converted is not None:
-            for field in REASONING_FIELDS:
-                if isinstance(text := delta.get(field), str) and text:
-                    converted.message.additional_kwargs[field] = text
-            if asked := delta.get(PERMISSION_FIELD):
-                converted.message.additional_kwargs[PERMISSION_FIELD] = asked
+        if converted is not None and not is_parsed:
+            converted.message.additional_kwargs.update(beside_content(chunk))
         return converted
+
+    def _create_chat_result(self, response: Any, generation_info: dict[str, Any] | None = None) -> ChatResult:
+        if isinstance(response, ParsedChatCompletion):
+            return super()._create_chat_result(response, generation_info)
+        reply = whole_reply(response, self.openai_api_base or OPENAI_URL)
+        (choice,) = reply["choices"]
+        calls = choice["message"].pop("tool_calls")
+        result = super()._create_chat_result(reply, generation_info)
+        (generation,) = result.generations
+        if isinstance(generation.message, AIMessage):
+            generation.message = with_calls(generation.message, calls)
+            generation.message.additional_kwargs.update(beside_content(plain_body(response)))
+        return result
+
+    def _should_stream(self, **kwargs: Any) -> bool:
+        return self.provider_profile.streaming and super()._should_stream(**kwargs)
 
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         stream = _StreamCheck()
@@ -194,37 +214,13 @@ class _StreamCheck:
         """Look at the end of the stream.
 
         Raises:
+            EmptyStreamError: Nothing came.
             PrematureEndError: No finish reason came.
         """
+        if not self.has_begun:
+            raise EmptyStreamError
         if not self._finished:
             raise PrematureEndError("the stream ended without a finish reason")
-
-
-def _clean_calls(calls: Any) -> list[dict[str, Any]]:
-    """Deltas of tool calls in the shape that LangChain reads, whatever is missing or of another type."""
-    clean = []
-    for call in calls if isinstance(calls, list) else ():
-        if not isinstance(call, dict):
-            continue
-        function = call.get("function")
-        function = function if isinstance(function, dict) else {}
-        name, arguments, call_id, index = (
-            function.get("name"),
-            function.get("arguments"),
-            call.get("id"),
-            call.get("index"),
-        )
-        clean.append(
-            {
-                "id": call_id if isinstance(call_id, str) else None,
-                "index": index if isinstance(index, int) else None,
-                "function": {
-                    "name": name if isinstance(name, str) else None,
-                    "arguments": arguments if isinstance(arguments, str | None) else json.dumps(arguments),
-                },
-            }
-        )
-    return clean
 
 
 def _send_reasoning_back(payload: list[dict[str, Any]], messages: list[Any], field: str) -> None:

@@ -12,6 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
+from langchain_openai.chat_models.base import BaseChatOpenAI
 from langgraph.constants import TAG_NOSTREAM
 
 from turnflow.graph.model_access import inner_models
@@ -31,6 +32,9 @@ CONNECT_SECONDS = 10.0
 
 _SLACK_SECONDS = 5.0
 """So much later than the turn gives a silent endpoint up does its connection end."""
+
+_LONGEST_TIMEOUT = 24 * 3600.0
+"""A longer limit than this, in seconds, is none for the client."""
 
 _END_SECONDS = 0.2
 """How long the end of a stream is waited for after the finish reason, where usage is not asked for."""
@@ -69,7 +73,8 @@ class Request:
         if all(isinstance(each, OpenAICompatibleChat) and each.has_default_timeout for each in self._inner):
             # The turn gives a silent endpoint up; a thread that still reads from it ends soon after.
             longest = max(self.limits(0).first_token, self.limits(0).idle) + _SLACK_SECONDS
-            self._options["timeout"] = openai.Timeout(longest, connect=CONNECT_SECONDS)
+            silence = longest if longest <= _LONGEST_TIMEOUT else None
+            self._options["timeout"] = openai.Timeout(silence, connect=CONNECT_SECONDS)
 
     def open(self, due: Callable[[], float | None] | None, clock: StreamClock) -> ModelStream:
         """Send it; gives the stream of the reply."""
@@ -95,7 +100,7 @@ class Request:
         """
         settings = self._settings
         first = settings.first_token_timeout or self._profile.first_token_timeout or FIRST_TOKEN_SECONDS
-        if not all(_streams(each) for each in self._inner):
+        if not self.streams:
             first = settings.round_timeout  # its reply comes all at once
         return Limits(
             first_token=first,
@@ -117,7 +122,17 @@ class Request:
             kinds.add("images")
         if (field := self._profile.reasoning_field) and any(_has_reasoning(each) for each in self._messages):
             kinds.add(field)
-        return frozenset(kinds.union(*(self._parameters(each) for each in self._inner)))
+        return frozenset(kinds.union(*(self._sent_by(each) for each in self._inner)))
+
+    @property
+    def streams(self) -> bool:
+        """Whether the reply comes in pieces, as far as is known."""
+        return self._profile.streaming and all(_streams(each) for each in self._inner)
+
+    @property
+    def names_its_end(self) -> bool:
+        """Whether a reply that ends without a finish reason has broken off, as in OpenAI's chat protocol."""
+        return all(isinstance(each, BaseChatOpenAI) for each in self._inner)
 
     @cached_property
     def _runnable(self) -> Any:
@@ -144,8 +159,14 @@ class Request:
         is_limited = limit is not None and not {"max_tokens", "max_completion_tokens"} <= set(left_out)
         return {**({"max_tokens": limit} if is_limited else {}), **({"extra_body": body} if body else {})}
 
+    def _sent_by(self, model: Any) -> set[str]:
+        """The same, of one of the models; where it cannot even make the request, nothing was refused."""
+        try:
+            return self._parameters(model)
+        except Exception:  # noqa: BLE001 - what failed once, such as content that it cannot send, fails again
+            return set()
+
     def _parameters(self, model: Any) -> set[str]:
-        """Parameters that go to one of the models; those that nothing here could leave out are none."""
         names = {*self._options, *self._options.get("extra_body", {})} - {"extra_body", "timeout"}
         if isinstance(model, OpenAICompatibleChat):
             payload = model.payload_of(self._messages, **self._options)
@@ -155,16 +176,18 @@ class Request:
                 names.add("parallel_tool_calls")
         else:
             names |= {name for name in _OWN_FIELDS if getattr(model, name, None) is not None}
-        if getattr(model, "stream_usage", False) and self._profile.stream_usage:
+        if getattr(model, "stream_usage", False) and self._profile.stream_usage and self.streams:
             names.add("stream_options")
         return names - {"model", "stream"} - set(self._profile.unsupported_parameters)
 
 
 def _streams(model: Any) -> bool:
-    """Whether a model gives its reply in pieces, as far as its class says."""
+    """Whether a model gives its reply in pieces, as far as it says."""
     kind = type(model)
     if not issubclass(kind, BaseChatModel):
         return True
+    if model.disable_streaming is True:
+        return False
     return kind._stream is not BaseChatModel._stream or kind._astream is not BaseChatModel._astream  # noqa: SLF001
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.__main__ import main
 from tests.faults.cases import Fault, all_faults
 from tests.faults.playing import play_fault
 from tests.turns.stage import Mode, SaverKind
@@ -28,8 +29,6 @@ PLAYED = [
 ]
 
 
-# LangChain's advice to a caller of its own, beside the error that it raises on.
-@pytest.mark.filterwarnings("ignore:This model does not support OpenAI's structured output:UserWarning")
 @pytest.mark.parametrize(("fault", "mode", "saver"), PLAYED)
 def test_fault(fault: Fault, mode: Mode, saver: SaverKind, tmp_path: Path) -> None:
     play_fault(fault, mode, saver, tmp_path)
@@ -38,6 +37,12 @@ def test_fault(fault: Fault, mode: Mode, saver: SaverKind, tmp_path: Path) -> No
 def test_there_are_enough_of_them() -> None:
     assert len(FAULTS) >= FEWEST
     assert len({fault.fault for fault in FAULTS}) == len(FAULTS)
+
+
+def test_words_that_none_has_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nosuchword", "connection"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "no fault has all of these words: nosuchword connection\n")
 
 
 def test_every_one_is_played_in_strict_mode() -> None:

@@ -64,7 +64,7 @@ REFUSALS = st.lists(st.sampled_from(NAMES) | st.text(max_size=4), max_size=6)
         ("temperature", {"unsupported_parameters": ("temperature",)}),
         ("tool_choice", {"unsupported_parameters": ("tool_choice",)}),
         ("model", {}),
-        ("stream", {}),
+        ("stream", {"streaming": False}),
         ("", {}),
     ],
 )

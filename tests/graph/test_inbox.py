@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Iterator
 from itertools import pairwise
@@ -74,12 +75,49 @@ def test_texts_messages_and_blocks(inbox: Any) -> None:
         ([7], {}),
         ("hello", {"id": ""}),
         ("hello", {"id": 7}),
+        ("hello", {"id": "a\ud800"}),
+        (HumanMessage("hello", id="a\ud800"), {}),
     ],
 )
 def test_what_is_no_message_is_refused(inbox: Any, message: Any, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"empty|inbox takes|id is a text"):
         inbox.put(message, **options)
     assert len(inbox) == 0
+
+
+def test_a_text_is_one_id(inbox: Any) -> None:
+    for each in ("m1", "m", "1"):
+        inbox.put(each, id=each)
+    inbox.acknowledge("m1")
+    assert texts(inbox) == ["m", "1"]
+    inbox.acknowledge(("m", "no such id", "a\ud800"))
+    assert texts(inbox) == ["1"]
+    inbox.acknowledge(each for each in ["1"])
+    assert len(inbox) == 0
+
+
+@pytest.mark.parametrize(
+    ("ids", "complaint"),
+    [
+        (None, "ids is a list of items' ids, not None"),
+        (5, "ids is a list of items' ids, not 5"),
+        (b"m1", "ids is a list of items' ids, not b'm1'"),
+        ({"m1": 1}, "ids is a list of items' ids, not {'m1': 1}"),
+        ([[]], "ids holds [], which is no item's id"),
+        (["m1", None], "ids holds None, which is no item's id"),
+        ([5], "ids holds 5, which is no item's id"),
+    ],
+)
+def test_what_is_no_id_is_refused_and_takes_nothing_out(inbox: Any, ids: Any, complaint: str) -> None:
+    inbox.put("hello", id="m1")
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        inbox.acknowledge(ids)
+    assert texts(inbox) == ["hello"]
+
+
+def test_an_id_that_cannot_be_stored_is_named(inbox: Any) -> None:
+    with pytest.raises(ValueError, match=r"an item's id is a text that can be stored; 'a\\ud800' holds half"):
+        inbox.put("hello", id="a\ud800")
 
 
 def test_the_same_id_is_put_in_once(inbox: Any) -> None:

@@ -19,6 +19,7 @@ from turnflow.graph.profiles import (
     KINDS,
     KnownProfile,
     find_profile,
+    found_profile,
     load_profiles,
     named_profile,
 )
@@ -305,7 +306,7 @@ class TestFinding:
             "t": KnownProfile("t", "trait", "T", fields={"stream_usage": True}),
         }
         monkeypatch.setattr(profiles, "load_profiles", lambda: entries)
-        find_profile.cache_clear()
+        found_profile.cache_clear()
         try:
             assert departures(find_profile("m", "https://s.example")) == {
                 "context_window": 2000,
@@ -315,7 +316,7 @@ class TestFinding:
             assert departures(find_profile("m", "https://x.example")) == {"context_window": 1000}
             assert departures(named_profile("t+h+f+s")) == {"context_window": 2000}
         finally:
-            find_profile.cache_clear()
+            found_profile.cache_clear()
 
     def test_at_an_address_of_ones_own_next_to_nothing_changes(self) -> None:
         fields = {field for model, _, _ in MATCHES for field in departures(find_profile(model, OWN))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.profiles import (
     KnownProfile,
     as_profile,
+    find_profile,
     load_profile,
     load_profiles,
     named_profile,
@@ -50,8 +52,9 @@ class TestNames:
         [
             ("deepsek", ["'deepsek'", "did you mean 'deepseek'?", "vllm", "opened-thought"]),
             ("vllm+qwen33", ["'qwen33'", "did you mean 'qwen3'?"]),
-            ("", ["''"]),
-            ("vllm+", ["''"]),
+            ("", ["provider profile '' is no name; the names are: openai"]),
+            (" ", ["provider profile ' ' is no name"]),
+            ("vllm+", ["provider profile 'vllm+' lacks a name; the names are: openai"]),
             ("vllm+ollama", ["vllm and ollama are both of the kind 'server'"]),
             ("qwen3+vllm+qwen3", ["qwen3 and qwen3 are both of the kind 'family'"]),
         ],
@@ -62,6 +65,30 @@ class TestNames:
         text = str(raised.value)
         assert all(part in text for part in says), text
         assert "\n" not in text
+
+    @pytest.mark.parametrize("name", ["x" * 100_000, "vllm+" + "x" * 100_000, "vllm+" * 20_000])
+    def test_a_long_name_is_not_said_again_whole(self, name: str) -> None:
+        with pytest.raises(ValueError, match="provider profile") as raised:
+            named_profile(name)
+        assert len(str(raised.value)) < 1000
+
+    @pytest.mark.parametrize("name", [None, 5, ["vllm"], b"vllm"])
+    def test_a_name_is_a_text(self, name: Any) -> None:
+        with pytest.raises(ValueError, match=re.escape(f"is a text, not {name!r}")):
+            named_profile(name)
+
+    @pytest.mark.parametrize(
+        ("model", "base_url", "says"),
+        [
+            (5, None, "model_name is the name of a model, not 5"),
+            (["m"], None, r"model_name is the name of a model, not \['m'\]"),
+            ("m", 5, "base_url is the address of an endpoint or None, not 5"),
+            ("m", [], r"base_url is the address of an endpoint or None, not \[\]"),
+        ],
+    )
+    def test_model_and_address_are_texts(self, model: Any, base_url: Any, says: str) -> None:
+        with pytest.raises(ValueError, match=says):
+            find_profile(model, base_url)
 
 
 class TestFiles:
@@ -121,6 +148,31 @@ class TestFiles:
         assert all(part in text for part in says), text
         assert "\n" not in text
 
+    def test_unknown_fields_are_named_in_short_and_the_list_once(self, tmp_path: Path) -> None:
+        fields = {"x" * 100_000: 1, **{f"zz{number}": number for number in range(100)}}
+        (tmp_path / "p.json").write_text(json.dumps(fields), "utf-8")
+        with pytest.raises(ValueError, match="; and 96 more; the fields are: native_tools") as raised:
+            load_profile(tmp_path / "p.json")
+        assert len(str(raised.value)) < 2000
+        assert str(raised.value).count("the fields are") == 1
+
+    @pytest.mark.parametrize(
+        ("path", "says"),
+        [
+            (None, "as its path, a text or a Path, not None"),
+            (5, "as its path, a text or a Path, not 5"),
+            ("", "is a folder; give a file whose name ends in .json or .toml"),
+            (".", "is a folder; give a file whose name ends in .json or .toml"),
+            ("a\0b.json", "cannot be read: it has a character that no path has"),
+            ("x" * 100_000 + ".json", "cannot be read: File name too long"),
+            ("x" * 100_000, "neither .json nor .toml"),
+        ],
+    )
+    def test_what_is_no_file_is_refused(self, path: Any, says: str) -> None:
+        with pytest.raises(ValueError, match=says) as raised:
+            load_profile(path)
+        assert len(str(raised.value)) < 500
+
     def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
         (tmp_path / "p.json").mkdir()
         with pytest.raises(ValueError, match="cannot be read"):
@@ -141,10 +193,11 @@ class TestWhatACallerGives:
         [
             ({"native_tool": False}, ["provider_profile:", "'native_tool'", "did you mean 'native_tools'?"]),
             ({"first_token_timeout": 0}, ["first_token_timeout:", "greater than 0", "not 0"]),
-            ({1: 2}, ["provider_profile:"]),
+            ({1: 2}, ["provider_profile: there is no field '1'; the fields are: native_tools"]),
             ("mine.json", ["'mine.json' is no name", "give Path('mine.json')"]),
             ("a/b.TOML", ["give Path('a/b.TOML')"]),
-            ("nothing", ["'nothing'", "the names are: openai"]),
+            ("nothing", ["'nothing'", "the names are: openai", "a file is given as a Path"]),
+            ("x" * 5000 + ".json", ["is no name; to read a file, give Path("]),
             (3, ["not 3"]),
             (["ollama"], ["a dict of its fields, a name or a Path", "not ['ollama']"]),
             ("x" * 5000, ["no provider profile is named"]),

@@ -66,6 +66,12 @@ SHAPES = [
     f"curl -u bob:{HIDDEN} https://example.org",
     f'curl --user "bob:with space {HIDDEN}"',
     f"npm_{HIDDEN}{HIDDEN}aB3d",
+    f"https://example.org/v1?key={HIDDEN}",
+    f"https://example.org/v1?a=b&signature={HIDDEN}&c=d",
+    f"Incorrect API key provided: {HIDDEN}.",
+    f"Invalid api key: '{HIDDEN}'",
+    f"tokens: {HIDDEN}",
+    f"access_tokens={HIDDEN}",
 ]
 
 plain = st.recursive(
@@ -128,6 +134,8 @@ def test_other_names_are_no_secrets(name: str) -> None:
     "text",
     [
         *("I ask the sky.", "task-12345678", "a:b", "https://example.org/a?b=c", "skin", "max_tokens_: 5"),
+        *("max_tokens: 100000 is too large", "'max_tokens': must be at most 4096", "total tokens: 9000"),
+        *("Invalid API key: check your settings", "https://example.org/a?monkey=b"),
         *("-----BEGIN PUBLIC KEY-----\nabc", "npm_config_registry", "sort -u names", "https://[::1]:80/"),
     ],
 )
@@ -185,6 +193,10 @@ def test_wrong_patterns_are_refused(given: Any, complaint: str) -> None:
         "cookie:",
         'token="',
         'token=\\"',
+        "tokens:",
+        "api key: a",
+        "api key a a:",
+        "?key=",
         "\\",
     ],
 )

@@ -113,7 +113,7 @@ def test_a_file_of_before_gets_the_table(path: Path) -> None:
 
 def test_a_wrong_thread_and_a_closed_saver_are_refused(path: Path) -> None:
     with open_saver(path) as saver:
-        for wrong in ("", " ", None, 7):
+        for wrong in ("", " ", None, 7, "a\ud800"):
             with pytest.raises(ValueError, match="thread's id"):
                 saver.inbox(wrong)  # type: ignore[arg-type]
         inbox = saver.inbox("t")

@@ -17,6 +17,7 @@ from turnflow import (
     ToolPolicy,
     TurnContext,
     TurnHooks,
+    TurnSettings,
     build_turn_graph,
     run_turn,
 )
@@ -157,7 +158,20 @@ def test_a_wrong_setting_in_the_context_is_refused(stage: Stage, fake_provider: 
         ({"behaviour": "poet.md"}, "poet.md' cannot be read"),
         ({"behaviour": "poet"}, "behaviour 'poet' does not exist; there are: chat"),
         ({"settings": {"max_rounds": 0}}, "max_rounds"),
-        ({"settings": {"rounds": 3}}, "rounds"),
+        ({"settings": {"rounds": 3}}, "settings: there is no field 'rounds'.*; the fields are: max_rounds, "),
+        (
+            {"settings": {"retries_per_rond": 1}},
+            r"no field 'retries_per_rond' \(did you mean 'retries_per_round'",
+        ),
+        ({"settings": {"max_rounds": True}}, "settings: max_rounds: it is a number, not True$"),
+        ({"settings": {"fold_at": False}}, "settings: fold_at: it is a number, not False$"),
+        ({"settings": {"locale": "fr", "max_asks": -1}}, "max_asks: .*, not -1; locale: .*, not 'fr'$"),
+        ({"settings": {"x" * 100_000: 1}}, f"^settings: there is no field '{'x' * 79}; the fields are"),
+        ({"settings": 5}, "settings takes a TurnSettings or a dict of its fields, not 5$"),
+        (
+            {"provider_profile": {"first_token_timeout": True}},
+            "first_token_timeout: it is a number, not True$",
+        ),
         ({"provider_profile": {"think_tags": ["a b"]}}, "'a b' is no tag name"),
         ({"model": 3}, "model is a LangChain chat model or the name of one, not 3"),
         ({"model": OpenAICompatibleChat}, "model is a LangChain chat model"),
@@ -169,8 +183,32 @@ def test_a_wrong_setting_in_the_context_is_refused(stage: Stage, fake_provider: 
     ],
 )
 def test_bad_arguments_are_refused_when_the_graph_is_built(options: Any, complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+    with pytest.raises(ValueError, match=complaint) as raised:
         build_turn_graph(**{"model": "x", **options})
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        (
+            {"settings": {"tool_timout": 1}},
+            r"^TurnContext.settings: there is no field 'tool_timout' \(did you mean",
+        ),
+        ({"settings": {"max_rounds": True}}, "^TurnContext.settings: max_rounds: it is a number, not True$"),
+        ({"locale": "fr"}, "^TurnContext: locale: input should be 'en' or 'zh', not 'fr'$"),
+    ],
+)
+def test_settings_of_a_context_are_refused_in_one_line(fields: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint) as raised:
+        TurnContext(**fields)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_switch_is_no_number() -> None:
+    with pytest.raises(ValueError, match="it is a number"):
+        TurnSettings(max_rounds=True)
+    assert TurnSettings(ask_user=False, max_rounds=3).max_rounds == 3
 
 
 @pytest.mark.parametrize(

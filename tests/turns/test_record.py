@@ -11,11 +11,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.types import Command
+from pydantic import SecretStr
 
 from tests.turns.record_check import check_record
 from tests.turns.scripted import Start, asks, call, calls, says, script
 from tests.turns.stage import Stage
-from turnflow import build_turn_graph, open_saver, run_turn
+from turnflow import OpenAICompatibleChat, build_turn_graph, open_saver, run_turn
 from turnflow.graph.record import read_record, rebuild
 from turnflow.nodes.assemble_context.memory.window import WindowMemory
 
@@ -172,6 +173,29 @@ def test_a_failed_turn_is_on_record(stage: Stage, fake_provider: Start) -> None:
     assert ended["outcome"]["status"] == "provider_error"
     assert told(facts, "model.replied")[0]["error"]["status_code"] == 401
     assert rebuild(facts)["outcome"] == {}
+
+
+@pytest.mark.parametrize("key", ["plain-key-of-mine-99", "sk-secret-abcdefgh"])
+@pytest.mark.parametrize("status", [401, 403, 400])
+def test_a_key_that_a_provider_quotes_stands_nowhere(
+    stage: Stage, fake_provider: Start, key: str, status: int
+) -> None:
+    said = f"you sent Bearer {key} as the key {key}"
+    provider = fake_provider(script({"error": {"status": status, "message": said}}))
+    model = OpenAICompatibleChat(model="m", base_url=provider.base_url, api_key=SecretStr(key))
+    graph = build_turn_graph(model, checkpointer=stage.saver)
+    played = stage.play(graph, "one", laws=False)
+    assert played.error
+    assert "[redacted] as the key [redacted]" in str(played.error)
+    saver: Any = graph.checkpointer
+    kept = list(saver.list(CONFIG)) if stage.mode == "sync" else stage.run(_all(saver))
+    assert kept
+    for told_of in (played.error, played.error.outcome, played.events, read_record(graph, "t"), kept):
+        assert key not in f"{told_of!r} {told_of}"
+
+
+async def _all(saver: Any) -> list[Any]:
+    return [each async for each in saver.alist(CONFIG)]
 
 
 def test_without_a_saver_there_is_no_record(bare_stage: Stage, fake_provider: Start) -> None:

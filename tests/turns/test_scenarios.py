@@ -249,7 +249,7 @@ def test_failing_first_round_raises(stage: Stage, fake_provider: Start) -> None:
     [
         ("authentication_refused", "OpenAIAuthenticationError"),
         ("error_inside_stream", "APIError"),
-        ("html_page_with_status_200", "PrematureEndError"),
+        ("html_page_with_status_200", "EmptyStreamError"),
         ("malformed_chunk", "JSONDecodeError"),
         ("reset_before_output", "OpenAIConnectionError"),
     ],

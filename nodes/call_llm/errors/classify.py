@@ -11,6 +11,7 @@ from turnflow.nodes.call_llm.errors.failure import Failure
 from turnflow.nodes.call_llm.errors.overflow import asks_too_much_output, is_too_long
 from turnflow.nodes.call_llm.errors.refusals import OUTPUT_LIMIT, find_refusal, refuses_one_image, sends_limit
 from turnflow.nodes.call_llm.errors.retry_after import retry_after
+from turnflow.nodes.call_llm.errors.sent_keys import without_keys
 from turnflow.nodes.call_llm.errors.told_error import MAX_READ, Told, error_text, http_status, read_error
 from turnflow.nodes.call_llm.errors.transient import (
     is_broken_connection,
@@ -28,13 +29,14 @@ class PrematureEndError(Exception):
 
 
 def describe_error(error: BaseException) -> ErrorInfo:
-    """The failure as plain data, its text shortened."""
+    """The failure as plain data, its text shortened and without secrets."""
     message = _plain(error_text(error))
     if is_broken_connection(error):
         # The client's own text says only that there was an error.
         message = _with_more(message, error_text(list(_causes(error))[-1]))
     elif told := read_error(error):
         message = _with_more(message, told.text)
+    message = without_keys(message, _causes(error))
     return {
         "type": type(error).__name__,
         "message": (message or type(error).__name__)[:MAX_MESSAGE],

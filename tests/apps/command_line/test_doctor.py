@@ -134,9 +134,6 @@ def test_an_endpoint_that_gives_no_reply(error: dict[str, Any], told: str) -> No
             "cannot be reached: the connection was refused; is the server running?",
         ),
         ("http://no-such-host.invalid/v1", "cannot be reached"),
-        ("http://127.0.0.1:notaport/v1", "http://127.0.0.1:notaport/v1 cannot be reached"),
-        ("http://[::1/v1", "http://[::1/v1 cannot be reached"),
-        ("http:///v1", "http:///v1 "),
     ],
 )
 def test_an_address_where_nothing_is(url: str, told: str) -> None:
@@ -160,6 +157,9 @@ def test_a_server_of_another_kind(tmp_path: Path) -> None:
     [
         (["doctor"], "give the endpoint with --base-url, or set OPENAI_BASE_URL"),
         (["doctor", "--base-url", "localhost:8000/v1"], "localhost:8000/v1 is no address"),
+        (["doctor", "--base-url", "http://a:port/v1"], "--base-url http://a:port/v1 is no address"),
+        (["doctor", "--base-url", "http:///v1"], "--base-url http:///v1 is no address: it names no host"),
+        (["run", "hi", "--base-url", "http://[::1/v1"], "--base-url http://[::1/v1 is no address"),
         (["doctor", "--base-url", "http://x/v1", "--api-key-env", "NO_SUCH"], "NO_SUCH is not set"),
         (
             ["doctor", "--base-url", "http://x/v1", "--out", "/does/not/exist.json"],
@@ -174,6 +174,8 @@ def test_a_server_of_another_kind(tmp_path: Path) -> None:
         ),
         (["run", "hi", "--model", "m", "--base-url", "http://x/v1", "--profile", "no-such"], "no-such"),
         (["run", "hi", "--local", "--profile", "qwen"], "--profile needs a real model"),
+        (["run", "hi", "--local", "--profile", ""], "--profile needs a real model"),
+        (["doctor", "--base-url", "me:hidden@x/v1"], " x/v1 is no address: it begins with http"),
     ],
 )
 def test_wrong_use(arguments: list[str], told: str) -> None:
@@ -191,6 +193,77 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked(
     assert (code, err.count("\n")) == (2, 1)
     assert "is a folder" in err
     assert mistral.requests == []
+
+
+@pytest.mark.parametrize(
+    ("profile", "told"),
+    [
+        ("nothere", "no provider profile is named 'nothere'; the names are: openai, "),
+        ("nothere", "several go together as 'vllm+qwen3', a file's name ends in .json or .toml\n"),
+        ("vllm+", "provider profile 'vllm+' lacks a name; the names are: openai, "),
+        ("", "provider profile '' is no name; the names are: openai, "),
+        (".", "profile . is a folder; give a file whose name ends in .json or .toml\n"),
+        ("/", "profile / is a folder; give a file whose name ends in .json or .toml\n"),
+        ("x" * 100_000, f"no provider profile is named '{'x' * 79}; the names are: openai, "),
+        ("x" * 100_000 + ".json", "cannot be read: File name too long\n"),
+    ],
+)
+def test_a_profile_that_there_is_not(profile: str, told: str) -> None:
+    code, out, err = turnflow("run", "hi", "--model", "m", "--base-url", "http://x/v1", "--profile", profile)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+    assert len(err) < 1000
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="stands for a disk that is full")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_findings_are_printed_before_the_profile_is_written(
+    mistral: FakeProvider, tmp_path: Path, options: list[str]
+) -> None:
+    full = tmp_path / "full.json"
+    full.symlink_to("/dev/full")
+    code, out, err = turnflow("doctor", "--base-url", mistral.base_url, "--out", str(full), *options)
+    assert code == 2
+    assert "alnum9" in out
+    assert "Written to" not in out
+    assert err == f"turnflow: the profile could not be written to {full}: No space left on device\n"
+
+
+def test_a_place_where_nothing_can_be_made_is_told_before_anything_is_asked(mistral: FakeProvider) -> None:
+    code, out, err = turnflow("doctor", "--base-url", mistral.base_url, "--out", "/proc/x.json")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("turnflow: the profile could not be written to /proc/x.json: ")
+    assert mistral.requests == []
+
+
+def test_looking_whether_a_file_can_be_written_changes_none(tmp_path: Path) -> None:
+    kept, new = tmp_path / "kept.json", tmp_path / "new.json"
+    kept.write_text("{}")
+    for file in (kept, new):
+        url = f"http://127.0.0.1:{closed_port()}/v1"
+        assert turnflow("doctor", "--base-url", url, "-m", "m", "--out", str(file))[0] == 1
+    assert kept.read_text() == "{}"
+    assert not new.exists()
+
+
+@pytest.mark.parametrize("key", ["plain-key-of-mine-99", "sk-abcdefgh12345678"])
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_key_that_an_endpoint_quotes_is_not_shown(
+    key: str, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    refuses_key = {"error": {"status": 401, "message": f"you sent Bearer {key}"}, "forever": True}
+    with FakeProvider({"steps": [refuses_key]}) as provider:
+        code, out, err = turnflow("doctor", "--base-url", provider.base_url, "-m", "m", *options)
+    assert code == 1
+    assert key not in out + err
+    assert "refuses the key (401: you sent" in err
+    late = {"error": {"status": 400, "message": f"no, not with {key}"}, "forever": True}
+    with FakeProvider({"steps": [{"reply": {"content": "42"}}, late]}) as provider:
+        code, out, err = turnflow("doctor", "--base-url", provider.base_url, "-m", "m", *options)
+    assert (code, err) == (0, "")
+    assert "not with" in out
+    assert key not in out
 
 
 def test_a_key_that_no_header_takes(monkeypatch: pytest.MonkeyPatch) -> None:

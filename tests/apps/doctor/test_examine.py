@@ -204,6 +204,7 @@ def test_a_reply_that_comes_whole_though_a_stream_was_asked_for() -> None:
     examination = doctor_of(lambda _: whole)
     assert examination.findings["streaming"].value is False
     assert examination.findings["streaming"].evidence == "the reply came whole, in one JSON body"
+    assert examination.profile.streaming is False
 
 
 def test_a_busy_endpoint_is_asked_again_and_one_by_one() -> None:
@@ -315,14 +316,36 @@ def test_an_endpoint_that_gives_no_reply(answer: httpx.Response, told: str) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_the_hint_about_v1() -> None:
+@pytest.mark.parametrize("answer", [refuses(404), httpx.Response(200, text="<html>a web UI</html>")])
+def test_the_hint_about_v1(answer: httpx.Response) -> None:
     with pytest.raises(DoctorError, match="a base URL usually ends in /v1"):
-        doctor_of(lambda _: refuses(404), base_url="http://endpoint")
+        doctor_of(lambda _: answer, base_url="http://endpoint")
+
+
+def test_an_address_that_is_none() -> None:
+    with pytest.raises(DoctorError, match="is no address: its port is no number"):
+        doctor_of(with_tools, base_url="http://a:99999/v1")
 
 
 def test_a_model_that_is_not_listed() -> None:
     with pytest.raises(DoctorError, match=r"there is no model 'm' at .*; it has: small, large"):
         doctor_of(lambda _: refuses(404), MODELS)
+
+
+def test_models_of_any_number_and_length_are_listed_in_short() -> None:
+    pages = {"/v1/models": {"data": [{"id": f"{number}" + "x" * 10_000} for number in range(50)]}}
+    with pytest.raises(DoctorError, match=r"it has: 0x+…, 1x+….* and 38 more$") as caught:
+        doctor_of(lambda _: refuses(404), pages, model="y" * 100_000)
+    assert len(str(caught.value)) < 1500
+    with pytest.raises(DoctorError, match=r"with --model; it lists: 0x+….* and 38 more$") as caught:
+        doctor_of(with_tools, pages, model=None)
+    assert len(str(caught.value)) < 1500
+
+
+def test_a_model_is_not_taken_from_a_list_under_a_name_without_end() -> None:
+    with pytest.raises(DoctorError, match="name the model of") as caught:
+        doctor_of(with_tools, {"/v1/models": {"data": [{"id": "x" * 100_000}]}}, model=None)
+    assert len(str(caught.value)) < 300
 
 
 def test_the_only_model_need_not_be_named() -> None:
