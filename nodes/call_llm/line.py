@@ -50,13 +50,7 @@ class Line:
             self.hang_up()
 
 
-def watch_client(client: Any) -> None:
-    """Have a blocking httpx client tell the line of each response that begins."""
-    hooks = client.event_hooks
-    if _tell not in hooks["response"]:
-        client.event_hooks = {**hooks, "response": [*hooks["response"], _tell]}
-
-
-def _tell(response: Any) -> None:
+def note_response(response: Any) -> None:
+    """Tell the line that this thread is on of a response that has begun."""
     if (line := _current.get()) is not None:
         line.answered(response)

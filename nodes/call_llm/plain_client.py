@@ -8,6 +8,8 @@ from typing import Any, NoReturn, Self
 
 import openai
 
+from turnflow.nodes.call_llm.line import note_response
+
 _WARNED_OF = (
     "'response_format' of type 'json_schema' is not supported with this model",
     "Invalid schema for response_format",
@@ -43,7 +45,10 @@ class PlainClient:
             reply = self._completions.create(**parameters)
         except openai.BadRequestError as error:
             _raise_calmly(error)
-        return _PlainStream(reply) if isinstance(reply, openai.Stream) else reply
+        if not isinstance(reply, openai.Stream):
+            return reply
+        note_response(reply.response)
+        return _PlainStream(reply)
 
 
 class AsyncPlainClient:

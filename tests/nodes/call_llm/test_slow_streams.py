@@ -12,7 +12,8 @@ import pytest
 from langchain_core.messages import AIMessageChunk
 
 from tests.nodes.call_llm.slow_stream import SHORT, Slow, X, both_ways, clock
-from turnflow import CancelToken
+from turnflow import CancelToken, OpenAICompatibleChat, build_turn_graph, run_turn
+from turnflow.apps.fake_provider import FakeProvider
 from turnflow.graph import daemon
 from turnflow.nodes.call_llm.model_stream import Chunk, ModelStream
 from turnflow.nodes.call_llm.stream_clock import (
@@ -220,3 +221,28 @@ def test_a_token_is_heeded_under_a_clock(*, awaiting: bool) -> None:
 
 async def _first(stream: ModelStream) -> Chunk:
     return await stream.acall()
+
+
+def test_a_blocking_stream_of_comments_is_hung_up_on(fake_provider: Callable[..., FakeProvider]) -> None:
+    step = {
+        "reply": {"content": "Fine."},
+        "fault": {"kind": "trickle", "of": "comments", "every": 0.05, "after": "finish"},
+        "forever": True,
+    }
+    provider = fake_provider({"steps": [step]})
+    model = OpenAICompatibleChat(model="m", base_url=provider.base_url)
+    graph = build_turn_graph(model, settings={"usage_timeout": 0.05})
+
+    def readers() -> int:
+        """Threads that still read from the endpoint."""
+        ours = sum(thread.name == "turnflow" for thread in threading.enumerate())
+        return ours - len(daemon._idle)
+
+    before = readers()
+    for _ in range(10):
+        assert run_turn(graph, "How are you?").answer == "Fine."
+    deadline = time.monotonic() + 10
+    while readers() > before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert readers() <= before
+    provider.allow("steps_left")
