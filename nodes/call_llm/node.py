@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from turnflow.graph.budget import window_for
+from turnflow.graph.decision import is_truncated
 from turnflow.graph.flow import Body, NodeRun, Update
 from turnflow.graph.learned import learn_refusals
 from turnflow.graph.model_access import endpoint_of
@@ -57,7 +58,8 @@ class CallLLM:
         )
         tell_reply(step, usage, seconds, run.emitter(turn))
         turn = {**turn, "usage": sum_usage(turn["usage"], usage)}
-        turn["round_seconds"] = round(turn.get("round_seconds", 0.0) + seconds, 3)
+        if step["stop"] or is_truncated(step["finish_reason"]):  # the round may go on
+            turn["round_seconds"] = round(turn.get("round_seconds", 0.0) + seconds, 3)
         turn |= _learned(turn, view, reply.last_usage, step["stop"], run.resources)
         _learn_for_all(reply, run.resources)
         if step["stop"] not in _ASKED_AGAIN:

@@ -145,7 +145,7 @@ def damaged(facts: list[Any], of_type: str, /, **fields: Any) -> list[Any]:
     ("kind", "fields", "said"),
     [
         ("setup", {"protocol": {"name": "weird"}}, "no protocol 'weird'"),
-        ("setup", {"settings": {"nonsense": 1}}, "TurnSettings: nonsense: "),
+        ("setup", {"settings": {"nonsense": 1}}, "settings: there is no field 'nonsense'"),
         ("messages", {"messages": [{"type": "klingon"}]}, "klingon"),
         ("messages", {"messages": []}, "the input of turn"),
         ("decision", {"kind": None}, "a fact has no 'kind'"),

@@ -108,6 +108,7 @@ def test_a_second_one_ends_the_command(shell: Shell, fake_provider: Start, pause
     time.sleep(pause)
     process.send_signal(signal.SIGINT)
     ends_soon(process)
-    assert process.returncode in {1, 130}
+    # Of the signal itself where it was on its way out already.
+    assert process.returncode in {1, 130, -signal.SIGINT}
     code, out, _ = shell.run("run", "Again.", "--thread", "t")
     assert (code, out) == (0, "Hello again.\n")
