@@ -10,7 +10,8 @@ from turnflow.graph.profile import ProviderProfile
 OUTPUT_LIMIT = "output_limit"
 """The refusal of the limit of output tokens, under either of its names."""
 
-_LIMITS = ("max_tokens", "max_completion_tokens")
+OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens")
+"""Parameters that limit the output."""
 _OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _NEVER_LEFT_OUT = frozenset({"", "model"})
 
@@ -55,7 +56,7 @@ def degrade(profile: ProviderProfile, refusals: Iterable[str]) -> ProviderProfil
         update["reasoning_field"] = None
     left_out = {*profile.unsupported_parameters, *(refused - _FIELDS.keys())}
     if OUTPUT_LIMIT in left_out:
-        left_out = (left_out | set(_LIMITS)) - {OUTPUT_LIMIT}
+        left_out = (left_out | set(OUTPUT_LIMITS)) - {OUTPUT_LIMIT}
     update |= _token_limit(left_out)
     gone = left_out | refused
     return profile.model_copy(
@@ -69,7 +70,7 @@ def degrade(profile: ProviderProfile, refusals: Iterable[str]) -> ProviderProfil
 
 def _token_limit(left_out: set[str]) -> dict[str, Any]:
     """The name of the limit: the one that is not refused, or none."""
-    refused = [name for name in _LIMITS if name in left_out]
+    refused = [name for name in OUTPUT_LIMITS if name in left_out]
     if len(refused) == 1:
         return {"token_limit_parameter": _OTHER_LIMIT[refused[0]]}
     return {"token_limit_parameter": None} if refused else {}

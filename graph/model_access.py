@@ -15,7 +15,7 @@ from langchain_core.runnables.base import RunnableBindingBase
 from langchain_openai.chat_models.base import BaseChatOpenAI
 
 from turnflow.graph.profile import ProviderProfile
-from turnflow.graph.profiles import find_profile
+from turnflow.graph.profiles import OPENAI_URL, find_profile
 
 _NAMES = ("model_name", "model", "model_id", "deployment_name", "repo_id")
 _ENDPOINTS = (
@@ -26,7 +26,6 @@ _ENDPOINTS = (
     "endpoint_url",
     "endpoint",
 )
-_OPENAI_URL = "https://api.openai.com/v1"
 
 
 def inner_models(model: Any) -> list[Any]:
@@ -53,7 +52,7 @@ def endpoint_of(model: Any) -> str:
     inner = inner_models(model)[0]
     said = _said(inner, _ENDPOINTS)
     if not said and isinstance(inner, BaseChatOpenAI):
-        return os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL  # as its client does
+        return os.environ.get("OPENAI_BASE_URL") or OPENAI_URL  # as its client does
     return said
 
 

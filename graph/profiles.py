@@ -25,6 +25,8 @@ runs, a model at one provider's own address, what neither tells."""
 
 OPENAI_HOST = "api.openai.com"
 """The host where no address is given."""
+OPENAI_URL = f"https://{OPENAI_HOST}/v1"
+"""OpenAI's own address, where nothing else is said."""
 
 _DATA = "provider_profiles.toml"
 _FILES = (".json", ".toml")

@@ -9,7 +9,6 @@ from urllib.parse import quote
 from turnflow.apps.doctor.probe import Asking, Found, Probe
 from turnflow.apps.doctor.reply import Reply, choice_of, shortened
 from turnflow.apps.doctor.thoughts import thought_in
-from turnflow.apps.doctor.verdict import TOKEN_LIMITS
 from turnflow.apps.doctor.window import (
     Hint,
     listed_window,
@@ -17,6 +16,7 @@ from turnflow.apps.doctor.window import (
     props_window,
     shown_window,
 )
+from turnflow.graph.degradation import OUTPUT_LIMITS
 
 GREETING = "Say hello in one word."
 """What is asked where it only matters whether the request is taken."""
@@ -62,13 +62,13 @@ async def token_limit(asking: Asking) -> Found:
     """Which names of the limit of output tokens are taken."""
     ways = asking.endpoint.ways
     known = ways.limit_parameter
-    if known != TOKEN_LIMITS[0]:  # the first requests tried them in order
+    if known != OUTPUT_LIMITS[0]:  # the first requests tried them in order
         taken = [known] if known else []
-        return Found(taken, f"{' and '.join(TOKEN_LIMITS[: 2 - len(taken)])} refused")
-    other = await asking.takes(GREETING, limit_parameter=TOKEN_LIMITS[1])
+        return Found(taken, f"{' and '.join(OUTPUT_LIMITS[: 2 - len(taken)])} refused")
+    other = await asking.takes(GREETING, limit_parameter=OUTPUT_LIMITS[1])
     if other.value:
-        return Found(list(TOKEN_LIMITS), "both taken")
-    return Found([TOKEN_LIMITS[0]], f"{TOKEN_LIMITS[1]}: {other.evidence}")
+        return Found(list(OUTPUT_LIMITS), "both taken")
+    return Found([OUTPUT_LIMITS[0]], f"{OUTPUT_LIMITS[1]}: {other.evidence}")
 
 
 async def refused_parameters(asking: Asking) -> Found:

@@ -7,10 +7,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from turnflow.apps.doctor.probe import Finding
+from turnflow.graph.degradation import OUTPUT_LIMITS
 from turnflow.graph.profile import ProviderProfile
 from turnflow.graph.profiles import OPENAI_HOST
-
-TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 
 STRICTNESS = ("null_content", "name_fields")
 """Message forms of which one that is refused asks for the strictest form. The others that are tried, two user
@@ -66,11 +65,11 @@ def _tools(values: Mapping[str, Any]) -> dict[str, Any]:
 def _token_limit(values: Mapping[str, Any], base_url: str) -> str | None:
     """The name of the limit, where the default name is not taken and the other one is."""
     taken: list[str] = values.get("token_limit", [])
-    default = TOKEN_LIMITS[urlsplit(base_url).hostname == OPENAI_HOST]
+    default = OUTPUT_LIMITS[urlsplit(base_url).hostname == OPENAI_HOST]
     return None if not taken or default in taken else taken[0]
 
 
 def _unsupported(values: Mapping[str, Any]) -> tuple[str, ...]:
-    limits = TOKEN_LIMITS if values.get("token_limit") == [] else ()
+    limits = OUTPUT_LIMITS if values.get("token_limit") == [] else ()
     parallel = ("parallel_tool_calls",) if values.get("parallel_parameter") is False else ()
     return (*limits, *values.get("refused_parameters", ()), *parallel)

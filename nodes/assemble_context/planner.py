@@ -16,6 +16,7 @@ from turnflow.graph.folds import Anchor
 from turnflow.graph.memory import Recalled
 from turnflow.graph.protocol import JsonProtocol, Protocol
 from turnflow.graph.reply_form import ReplyForm
+from turnflow.graph.strict_projection import SEPARATOR
 from turnflow.graph.tokens import EstimatedCounter, TokenCounter
 from turnflow.graph.tool_names import READ_RESULT
 from turnflow.nodes.assemble_context.cutting import Cutter, stub_of
@@ -24,7 +25,6 @@ from turnflow.nodes.assemble_context.fences import CONTEXT_TEXTS, ContextTexts, 
 from turnflow.nodes.assemble_context.manifest import Manifest
 from turnflow.nodes.assemble_context.outline import Outline
 from turnflow.nodes.assemble_context.planning import Composition, Parts, Planning
-from turnflow.nodes.assemble_context.projection import SEPARATOR
 from turnflow.nodes.assemble_context.reasons import ranges_of
 from turnflow.nodes.assemble_context.style import style_of
 from turnflow.nodes.assemble_context.tightening import Tightening

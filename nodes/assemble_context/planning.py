@@ -11,12 +11,12 @@ from itertools import accumulate
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from turnflow.graph.content import clean_content, join_contents
+from turnflow.graph.strict_projection import SEPARATOR, project
 from turnflow.graph.tokens import TokenCounter
 from turnflow.nodes.assemble_context.blocks import block_of, blocks_of
 from turnflow.nodes.assemble_context.extras import Extras
 from turnflow.nodes.assemble_context.manifest import Reason
 from turnflow.nodes.assemble_context.outline import Outline
-from turnflow.nodes.assemble_context.projection import SEPARATOR, project
 from turnflow.nodes.assemble_context.style import Style
 from turnflow.nodes.assemble_context.tightening import Level, Tightening
 from turnflow.nodes.assemble_context.written import Draft

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from turnflow.graph.content import Content, iter_text
+from turnflow.graph.strict_projection import project
 from turnflow.graph.transcript import own_fields
-from turnflow.nodes.assemble_context.projection import project
 from turnflow.nodes.assemble_context.style import Style
 
 

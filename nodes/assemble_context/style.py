@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from langchain_core.messages import BaseMessage
 
 from turnflow.graph.reply_form import ReplyForm
-from turnflow.nodes.assemble_context.projection import project
+from turnflow.graph.strict_projection import project
 from turnflow.nodes.assemble_context.written import Wording, written
 
 

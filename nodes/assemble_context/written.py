@@ -12,10 +12,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCa
 from turnflow.graph.content import clean_content, iter_text
 from turnflow.graph.protocol import JSON_ACTIONS, JsonProtocol, LabelProtocol
 from turnflow.graph.reply_form import ReplyForm
+from turnflow.graph.strict_projection import FILLERS, Fillers
 from turnflow.graph.text import within_result_fence
 from turnflow.graph.tool_names import safe_tool_name
 from turnflow.graph.transcript import own_fields
-from turnflow.nodes.assemble_context.projection import FILLERS, Fillers
 from turnflow.nodes.assemble_context.written_calls import write_calls
 
 

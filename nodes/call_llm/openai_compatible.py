@@ -18,15 +18,13 @@ from pydantic import ConfigDict, Field, model_validator
 
 from turnflow.graph.base_url import check_base_url
 from turnflow.graph.profile import REASONING_FIELDS, ProviderProfile
+from turnflow.graph.profiles import OPENAI_HOST, OPENAI_URL
 from turnflow.nodes.call_llm.call_assembly import CallAssembler
 from turnflow.nodes.call_llm.clean_chunks import beside_content, clean_chunk
 from turnflow.nodes.call_llm.errors.classify import PrematureEndError
 from turnflow.nodes.call_llm.plain_client import AsyncPlainClient, PlainClient, plain_body
 from turnflow.nodes.call_llm.streamless import EmptyStreamError
 from turnflow.nodes.call_llm.whole_reply import whole_reply, with_calls
-
-OPENAI_URL = "https://api.openai.com/v1"
-"""OpenAI's own address, where nothing else is said."""
 
 SILENCE_SECONDS = 120.0
 """How long an endpoint may keep silent, before or within a reply, unless `timeout` says otherwise."""
@@ -126,7 +124,7 @@ class OpenAICompatibleChat(ChatOpenAI):
 
     def _rename_token_limit(self, payload: dict[str, Any]) -> None:
         named = self.provider_profile.token_limit_parameter
-        at_openai = urlsplit(self.openai_api_base or OPENAI_URL).hostname == urlsplit(OPENAI_URL).hostname
+        at_openai = urlsplit(self.openai_api_base or OPENAI_URL).hostname == OPENAI_HOST
         wanted = named or ("max_completion_tokens" if at_openai else "max_tokens")
         for other in {"max_tokens", "max_completion_tokens"} - {wanted}:
             if other in payload:

@@ -17,13 +17,11 @@ _WARNED_OF = (
 """Refusals about which LangChain warns a caller who never asked for what the warning is about."""
 
 
-class PlainClient:
-    """A blocking client whose streams give plain dicts.
-
-    LangChain would have pydantic write each chunk out, which warns of each value of another type.
+class _Wrapped:
+    """What stands around a resource of OpenAI's client, and gives all of it that it does not change.
 
     Args:
-        completions: The client's resource, or its raw one.
+        completions: The resource, or its raw one.
     """
 
     def __init__(self, completions: Any) -> None:
@@ -35,9 +33,16 @@ class PlainClient:
         return getattr(self.__dict__["_completions"], name)
 
     @property
-    def with_raw_response(self) -> PlainClient:
+    def with_raw_response(self) -> Self:
         """The same, with the response around what it gives."""
-        return PlainClient(self._completions.with_raw_response)
+        return type(self)(self._completions.with_raw_response)
+
+
+class PlainClient(_Wrapped):
+    """A blocking client whose streams give plain dicts.
+
+    LangChain would have pydantic write each chunk out, which warns of each value of another type.
+    """
 
     def create(self, **parameters: Any) -> Any:
         """Ask for a reply."""
@@ -51,21 +56,8 @@ class PlainClient:
         return _PlainStream(reply)
 
 
-class AsyncPlainClient:
+class AsyncPlainClient(_Wrapped):
     """The same for an awaiting client."""
-
-    def __init__(self, completions: Any) -> None:
-        self._completions = completions
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.__dict__["_completions"], name)
-
-    @property
-    def with_raw_response(self) -> AsyncPlainClient:
-        """The same, with the response around what it gives."""
-        return AsyncPlainClient(self._completions.with_raw_response)
 
     async def create(self, **parameters: Any) -> Any:
         """Ask for a reply."""

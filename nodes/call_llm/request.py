@@ -62,9 +62,8 @@ class Request:
         self._profile = resources.profile_in(turn)
         self._model: Any = resources.model_in(turn)
         self._messages = wire_messages(view["messages"], self._profile, wire_texts(resources.prompts))
-        self._definitions = [
-            tool.definition for tool in resources.registry if tool.name in set(view["tools"])
-        ]
+        offered = set(view["tools"])
+        self._definitions = [tool.definition for tool in resources.registry if tool.name in offered]
         self._inner = inner_models(self._model)
         self._options = self._request_options(view)
         self._config = merge_configs(config, {"tags": [TAG_NOSTREAM]})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from turnflow.graph.degradation import OUTPUT_LIMIT
 from turnflow.graph.outcome import ErrorInfo
 from turnflow.graph.text import storable
 from turnflow.nodes.call_llm.errors.barred import is_barred, is_filtered
 from turnflow.nodes.call_llm.errors.failure import Failure
 from turnflow.nodes.call_llm.errors.overflow import asks_too_much_output, is_too_long
-from turnflow.nodes.call_llm.errors.refusals import OUTPUT_LIMIT, find_refusal, refuses_one_image, sends_limit
+from turnflow.nodes.call_llm.errors.refusals import find_refusal, refuses_one_image, sends_limit
 from turnflow.nodes.call_llm.errors.retry_after import retry_after
 from turnflow.nodes.call_llm.errors.sent_keys import without_keys
 from turnflow.nodes.call_llm.errors.told_error import MAX_READ, Told, error_text, http_status, read_error

@@ -79,8 +79,6 @@ _SUM = re.compile(
 )
 """The request and its reply taken together: the request is as much to blame."""
 _OUTPUT_CODES = ("integer_above_max_value", "integer_below_min_value")
-OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens")
-"""Parameters that limit the output."""
 
 
 def speaks_of_rate(told: Told) -> bool:

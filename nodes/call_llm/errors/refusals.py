@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from turnflow.graph.degradation import OUTPUT_LIMIT, OUTPUT_LIMITS
+from turnflow.graph.profile import REASONING_FIELDS
 from turnflow.nodes.call_llm.errors.named_parameters import (
     named_parameter,
     names_another,
     quoted_parameter,
     same_parameter,
 )
-from turnflow.nodes.call_llm.errors.overflow import OUTPUT_LIMITS, is_too_large
+from turnflow.nodes.call_llm.errors.overflow import is_too_large
 from turnflow.nodes.call_llm.errors.refused_content import (
     cannot_read_image,
     complains_of_calls,
@@ -22,9 +24,6 @@ from turnflow.nodes.call_llm.errors.refused_content import (
 from turnflow.nodes.call_llm.errors.told_error import Told
 from turnflow.nodes.call_llm.errors.transient import speaks_of_trouble
 from turnflow.nodes.call_llm.errors.vague import is_vague
-
-OUTPUT_LIMIT = "output_limit"
-"""The limit of output tokens, under either of its names."""
 
 _STATUSES = frozenset({None, 400, 404, 405, 415, 422, 500, 501})
 """Statuses under which something is refused; some local servers answer 500, others inside the stream."""
@@ -49,7 +48,6 @@ _PREFERENCES = frozenset(
 _TOOLS = frozenset({"tools", "functions"})
 _TOOL_CHOICE = frozenset({"tool_choice", "function_call"})
 _NAMELESS = frozenset({"parallel_tool_calls", "parallel tool calls", "parallel function calling"})
-_REASONING = ("reasoning_content", "reasoning")
 _WRONG = "-"
 """What is wrong is a definition of a tool, which nothing here can mend."""
 
@@ -111,7 +109,7 @@ def _tool_choice(sent: Collection[str]) -> str:
 def _in_messages(rest: str, text: str, sent: Collection[str]) -> str:
     """What is refused where an error names a place in the messages."""
     last = rest.rpartition(".")[2]
-    if last in _REASONING and last in sent:
+    if last in REASONING_FIELDS and last in sent:
         return last
     calls = complains_of_calls(text)
     if "images" in sent and not calls and (refuses_images(text) or refuses_images(rest)):

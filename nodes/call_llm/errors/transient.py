@@ -66,8 +66,6 @@ _NET_ERRNOS = frozenset(
     | {errno.EPIPE, errno.ENOTCONN, errno.ECONNRESET}
 )
 _HOPELESS_CLASSES = frozenset({"UnsupportedProtocol", "InvalidURL", "RoundTimeoutError"})
-_EMPTY_STREAM = "No generation chunks were returned"
-"""What LangChain says of a stream that ends before it begins."""
 _CLOSED = re.compile(r"client has been closed|session is closed", re.IGNORECASE)
 
 
@@ -79,8 +77,6 @@ def is_broken_connection(error: BaseException) -> bool:
     if any(base.__name__ in _BROKEN_CLASSES for base in bases):
         return True
     if any(f"{base.__module__.partition('.')[0]}.{base.__name__}" in _BROKEN_NAMES for base in bases):
-        return True
-    if isinstance(error, ValueError) and _EMPTY_STREAM in error_text(error)[:1000]:
         return True
     return isinstance(error, OSError) and error.errno in _NET_ERRNOS
 

@@ -13,7 +13,7 @@ from tests.nodes.assemble_context.test_planner import MESSAGES, NAMES, check_str
 from turnflow import OpenAICompatibleChat, PlanInput, plan_context
 from turnflow.apps.fake_provider.script import Strictness
 from turnflow.apps.fake_provider.strict import violations
-from turnflow.nodes.assemble_context.projection import Fillers, project
+from turnflow.graph.strict_projection import Fillers, project
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 OWN_IMAGE = {"type": "image", "base64": "AA==", "mime_type": "image/png"}

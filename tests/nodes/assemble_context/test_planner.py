@@ -16,8 +16,8 @@ from langchain_core.messages import (
 
 from tests.graph.test_transcript import ai, result
 from turnflow import PlanInput, plan_context
+from turnflow.graph.strict_projection import project
 from turnflow.nodes.assemble_context.manifest import explain
-from turnflow.nodes.assemble_context.projection import project
 
 NAMES = st.sampled_from(["1", "2", "3"])
 TEXTS = st.sampled_from(["", " ", "text", "more"])

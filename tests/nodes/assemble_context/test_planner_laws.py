@@ -19,11 +19,11 @@ from tests.nodes.assemble_context.test_planner import check_strict
 from turnflow import PlanInput, plan_context
 from turnflow.graph.budget import budget_of
 from turnflow.graph.content import iter_text
+from turnflow.graph.strict_projection import project
 from turnflow.graph.tokens import EstimatedCounter
 from turnflow.nodes.assemble_context import planner as planner_module
 from turnflow.nodes.assemble_context import style as style_module
 from turnflow.nodes.assemble_context.manifest import Manifest, explain, is_shown
-from turnflow.nodes.assemble_context.projection import project
 from turnflow.nodes.assemble_context.written import written
 
 FUZZ = settings(max_examples=int(os.environ.get("TURNFLOW_FUZZ_EXAMPLES", "200")), deadline=None)
