@@ -552,3 +552,31 @@ def test_a_tool_may_go_by_the_token(stage: Stage, fake_provider: Start) -> None:
     played = stage.play(graph, "Go.", context=context)
     assert (played.status, played.outcome["sources"]) == ("cancelled", ["a book"])
     assert played.results() == {"c1": "that is all"}
+
+
+def test_a_token_is_cancelled_by_another_task(stage: Stage, fake_provider: Start) -> None:
+    if stage.mode == "sync":
+        pytest.skip("a blocking run has no other tasks")
+    hangs = {"reply": {"content": ["One ", "two."]}, "fault": {"kind": "hang", "after": 1}}
+    graph = stage.graph(fake_provider(script(hangs, says("Hello again."))))
+    token = CancelToken()
+
+    async def both() -> TurnResult:
+        shown = asyncio.Event()
+
+        def watch(event: dict[str, Any]) -> None:
+            if event["type"] == "content.delta":
+                shown.set()
+
+        async def cancel() -> None:
+            await shown.wait()
+            token.cancel()
+
+        context = TurnContext(cancel=token)
+        turn = arun_turn(graph, "Go.", thread_id="t", context=context, on_event=watch)
+        result, _ = await asyncio.gather(turn, cancel())
+        return result
+
+    result = stage.run(both())
+    assert (result.status, result.answer) == ("cancelled", "One ")
+    assert stage.play(graph, "And now?").answer == "Hello again."
